@@ -197,7 +197,7 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
     n = classes.check_class(indices[0]) if indices else 0
     given = getattr(trace, kind, None)
     if kind in ("loss", "entropy") and given is not None:
-        return np.asarray(given[seed] if kind == "loss" else given[seed][:, n])
+        return given[seed] if kind == "loss" else given[seed][:, n]
     if kind not in ("entropy", "attention", "relative_gain") or trace.attention is None:
         has = [name for name in ("attention", "loss", "entropy") if getattr(trace, name) is not None]
         raise InputError(
@@ -210,9 +210,9 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
     for l in indices[1:]:
         entry_of(classes, n, l)  # checks the token
     if kind == "attention":
-        return np.asarray(c[:, indices[1]])
+        return c[:, indices[1]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0)
+        return (c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0
 
 
 def _check_names(observables: Sequence[str], curves: Sequence[str]) -> None:

@@ -62,24 +62,24 @@ def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
     n = np.arange(len(own))
     error[..., n, own] = 0.0
     error[..., n, own] = -error.sum(axis=-1)  # 1 - alpha_n without cancellation
-    return np.asarray(error)
+    return error
 
 
 def overlap(f: Floats) -> Floats:
     """E = F^T F with its diagonal removed, (..., K, K)."""
     E = f @ np.swapaxes(f, -1, -2)
-    return np.asarray(E * (1 - np.eye(f.shape[-2])))
+    return E * (1 - np.eye(f.shape[-2]))
 
 
 def spectral_norm(E: Floats) -> Floats:
     """|lambda_1(E)|, (...)."""
-    return np.asarray(np.abs(np.linalg.eigvalsh(E)).max(axis=-1))
+    return np.abs(np.linalg.eigvalsh(E)).max(axis=-1)
 
 
 def e_prime(E: Floats) -> Floats:
     """E' = I - (I+E)^{-1}, (..., K, K), by a dense inverse."""
     identity = np.eye(E.shape[-1])
-    return np.asarray(identity - np.linalg.inv(identity + E))
+    return identity - np.linalg.inv(identity + E)
 
 
 def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = None) -> Floats:
@@ -93,7 +93,7 @@ def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = 
     diagonal = np.einsum("bii->bi", H)
     h = np.ones(E.shape[:2]) if h is None else h
     others = np.einsum("bnk,bk->bn", H, h) / h - diagonal
-    return np.asarray(V / (V - 1) * (diagonal - 1 - others / (V - 1)))
+    return V / (V - 1) * (diagonal - 1 - others / (V - 1))
 
 
 class Embedding(NamedTuple):
@@ -121,7 +121,7 @@ class Embedding(NamedTuple):
     @property
     def Z(self) -> Floats:
         """Attention logits (V, V) of this parameterisation."""
-        return np.asarray((self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1]))
+        return (self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1])
 
 
 def attention(classes: SequenceClasses, Z: Floats) -> Floats:

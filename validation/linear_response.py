@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +134,7 @@ class _Law:
     def ln_f(self, z: Floats) -> Floats:
         """Change of ln f_nj, first order in z."""
         at = z[self.logit]
-        return np.asarray(at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n])
+        return at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n]
 
     def follow(self) -> Response:
         t = 1e-3 * min(1 / self.eta_Y, self.t_end)
@@ -175,7 +176,7 @@ class _Law:
         share = drive / np.where(moving, size[self.n], 1.0)
         found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
 
-        def taken(part: Floats, whole: Floats, told: NDArray[np.bool_]) -> float:
+        def taken(part: NDArray[Any], whole: NDArray[Any], told: NDArray[np.bool_]) -> float:
             return float((part[told] / whole[told]).max(initial=-np.inf))
 
         lost_share = taken(lost, drive, moving & (share > 1e-9))

@@ -117,13 +117,13 @@ AXES = {
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
     """Margin of `prop` with the other sign on two equal classes; off the axes eta_Y = 1, V = 1000, t = 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
-    shown = [(AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes]
+    x, y = ((AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes)
 
     def violation(*values: float) -> float | None:
         measured = prop.measure(replace(base, **dict(zip(axes, values, strict=True))))  # type: ignore[arg-type]
         return None if measured is None else -measured.margin
 
-    return Map.over(title, *shown, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
+    return Map.over(title, x, y, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
 
 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:

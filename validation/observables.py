@@ -64,7 +64,7 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
     """
     loss = np.asarray(loss, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((np.log(vocab_size - 1) - np.log(np.expm1(loss))) * np.exp(-loss) - 1.0)
+        return (np.log(vocab_size - 1) - np.log(np.expm1(loss))) * np.exp(-loss) - 1.0
 
 
 def transition_event(vocab_size: int) -> Event:
@@ -173,7 +173,7 @@ def phase(run: Trajectory, transition: float) -> int:
 
 def drop_below_maximum(paths: Floats) -> Floats:
     """How far each path (N, L) lies below its running maximum at every time, (N, L), at least 0."""
-    return np.asarray(np.maximum.accumulate(paths, axis=0) - paths)
+    return np.maximum.accumulate(paths, axis=0) - paths
 
 
 def falls(run: Trajectory) -> tuple[Floats, Floats]:
@@ -188,7 +188,7 @@ def falls(run: Trajectory) -> tuple[Floats, Floats]:
 def fallen(run: Trajectory) -> NDArray[np.bool_]:
     """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
     drop, largest = falls(run)
-    return np.asarray(drop > FALL * largest[-1])
+    return drop > FALL * largest[-1]
 
 
 def fallen_share(run: Trajectory) -> float:

@@ -52,13 +52,13 @@ def at_the_ends(
     systems = [MeanField(each, 1.0, ratio) for each in members for ratio in np.exp(different)]
     read_off = [read(run) for run in integrate_many(systems, times, reduce=True)]
     values = np.reshape(read_off, (len(members), different.size, eta_Y.size)).mean(axis=0)
-    return np.asarray(values[of_cell.reshape(logarithms.shape), np.arange(eta_Y.size)])
+    return values[of_cell.reshape(logarithms.shape), np.arange(eta_Y.size)]
 
 
 def rho0_of(common: ArrayLike, num_distinct: ArrayLike) -> Floats:
     """|c~_n|/P(l_c|n) of `single_common_token` classes whose common token has the probability `common`."""
     norm = np.vectorize(lambda d: float(np.linalg.norm(profile(max(1, int(d))))))(num_distinct)
-    return np.asarray(np.hypot(common, (1 - np.asarray(common)) * norm) / common)
+    return np.hypot(common, (1 - np.asarray(common)) * norm) / common
 
 
 def final_entropy(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
@@ -77,7 +77,7 @@ def fallen_share(settings: Sections, eta_Y: Floats, eta_Z: Floats, instances: in
 
     def share(run: Trajectory) -> Floats:
         drop, largest = observables.falls(run)
-        return np.asarray((drop > observables.FALL * largest[:, None]).mean(axis=1)[-ends.size :])
+        return (drop > observables.FALL * largest[:, None]).mean(axis=1)[-ends.size :]
 
     return at_the_ends([random_classes(**drawn, seed=seed) for seed in range(instances)], eta_Y, eta_Z, times, share)
 
@@ -221,7 +221,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
         D = (P[:, 1:] ** 2 * np.exp(2 * z)).sum(axis=1)
         across = (K - 1) * C / (D * (D + K * C))
         X = across * (V * (D + V * C) / (V - 1) ** 2 if beta == "exact" else C)
-        return np.asarray(2 * X * P[:, -1] ** 2 * np.exp(w) / (C + D))
+        return 2 * X * P[:, -1] ** 2 * np.exp(w) / (C + D)
 
     w, found = np.zeros(K.shape), []
     scale = 1 / (K * rate(w))
@@ -261,4 +261,4 @@ def _logits_of_one_class(run: Trajectory) -> Floats:
     """Logits (N, 1 + d) of one class of a reduced run of equal classes: the common token, then the distinct ones."""
     kept = run.representatives
     assert kept is not None
-    return np.asarray(kept.z_of_kind(kept.z, 0))
+    return kept.z_of_kind(kept.z, 0)

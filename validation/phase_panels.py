@@ -190,7 +190,7 @@ class Panel:
         found = self.measure(self.settings, *self.axes.values())
         coordinates = {
             name.rpartition(".")[2]: (name.rpartition(".")[2], values, {"parameter": name})
-            for name, values in reversed(self.axes.items())
+            for name, values in reversed(list(self.axes.items()))
         }
         data = {self.variable: (tuple(coordinates), found)}
         return xarray.Dataset(data, coordinates, {"settings": json.dumps(self.settings)})
@@ -238,7 +238,8 @@ def panels(
     fallen = partial(grids.fallen_share, instances=instances)
 
     def gaps(axes: dict[str, Floats]) -> Callable[[Sections, Floats, Floats], Floats]:
-        return partial(grids.largest_gaps, over=tuple(name.partition(".")[2] for name in axes))
+        x, y = (name.partition(".")[2] for name in axes)
+        return partial(grids.largest_gaps, over=(x, y))
 
     return {
         "entropy": Panel("entropy", entropy, rates, grids.final_entropy),
@@ -255,7 +256,7 @@ def panels(
 def whole_numbers(first: float, last: float, count: int) -> Floats:
     """Return `count` different whole numbers, log-spaced where these are more than 1 apart."""
     places = np.arange(count)
-    return np.asarray(np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places)
+    return np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places
 
 
 def dataset_of(shown: Mapping[str, Panel]) -> xarray.Dataset:

@@ -174,9 +174,9 @@ def theorem_3_on(run: Trajectory, within_query: bool = False) -> GainLaw:
     move = z[slot] - z0[slot]
     r_t = np.expm1(2.0 * (log_weight[a] - log_weight[b] + move[a] - move[b]))
     errors = [np.abs(predicted - r_t) / np.abs(r_t) for predicted in (r_0 * np.exp(2.0 * move[a]), r_0)]
-    quantiles = np.quantile(errors, (0.5, 0.9), axis=1).T.ravel().tolist()
+    (median, high), (frozen, frozen_high) = np.quantile(errors, (0.5, 0.9), axis=1).T.tolist()
     rises = move[np.unique(a)] > 0
-    return GainLaw(a.size, *quantiles, rises.size, float(rises.mean()))
+    return GainLaw(a.size, median, high, frozen, frozen_high, rises.size, float(rises.mean()))
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ def least_weighted_squares(
         lambda x: evaluated(*x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(*x)[1],
         (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
     )  # fmt: skip
-    return np.asarray(solution.x)
+    return solution.x
 
 
 def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats, weights: Weights) -> Errors:

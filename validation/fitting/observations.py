@@ -99,7 +99,7 @@ def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     """Values on the entries of P, (..., nnz), minus their mean over each class."""
     starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
     means = np.add.reduceat(entries, starts, axis=-1) / lengths
-    return np.asarray(entries - np.repeat(means, lengths, axis=-1))
+    return entries - np.repeat(means, lengths, axis=-1)
 
 
 def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) -> Floats:
@@ -160,19 +160,19 @@ def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Float
         log_c = np.log(c)
         starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
         weights = -c * (log_c + np.repeat(entropy_of(c, starts), lengths))  # dH/d(ln P + z)
-        return np.asarray(np.add.reduceat(weights[:, None] * of_entry, starts, axis=0))
+        return np.add.reduceat(weights[:, None] * of_entry, starts, axis=0)
 
     return row
 
 
 def common_share(classes: SequenceClasses) -> Floats:
     """Probability of all common tokens in each class, (S,)."""
-    return np.asarray(np.add.reduceat(np.where(_common(classes), classes.P.data, 0.0), classes.P.indptr[:-1]))
+    return np.add.reduceat(np.where(_common(classes), classes.P.data, 0.0), classes.P.indptr[:-1])
 
 
 def _common(classes: SequenceClasses) -> NDArray[np.bool_]:
     """Whether the token of an entry of P is a common one."""
-    return np.asarray(classes.omega_size[classes.P.indices] > 1)
+    return classes.omega_size[classes.P.indices] > 1
 
 
 def common_direction(classes: SequenceClasses) -> Floats:

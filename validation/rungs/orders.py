@@ -179,7 +179,7 @@ def flow_fits() -> list[Fit]:
     overlap = np.array([float(case.eigenvalues()[0]) for case in by_overlap])
 
     def fit(
-        name: str, x: Floats, cases: list[SequenceClasses], finer: str, coarser: str, expected: float, **wrong: Any
+        name: str, x: Floats, cases: Sequence[SequenceClasses], finer: str, coarser: str, expected: float, **wrong: Any
     ) -> Fit:
         # F4: against the mean field the leading beta is V E' off.
         control = "(13) as printed" if wrong else "the mean field for exact beta"

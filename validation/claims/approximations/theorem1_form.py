@@ -106,7 +106,7 @@ def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Floats:
     least /= 1 + np.where(least > 0, up, down) * rest
     most = (2 * up - down + rest) / (1 + down * rest)
     share = np.where(ratio >= 1, (ratio - 1) / (most - 1 + SOLVER), (1 - ratio) / (1 - least + SOLVER))
-    return np.asarray(share * (1 - np.eye(instance.num_classes)))
+    return share * (1 - np.eye(instance.num_classes))
 
 
 def beta_of_original_flow(instance: Instance, run: OriginalFlow) -> Floats:
@@ -126,7 +126,7 @@ def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
     G = instance.gram
     pairs = ((G - np.eye(len(G))) * run.U[:, None, :]).max(axis=(1, 2))
     rest = np.exp(np.minimum(run.S, 300.0)) * (run.U @ G).max(axis=1) / (instance.vocab_size - 1)
-    return np.asarray(run.S / (pairs + rest))
+    return run.S / (pairs + rest)
 
 
 def printed_size(instance: Instance, run: OriginalFlow) -> Floats:

@@ -169,7 +169,7 @@ def without_normalisation(instance: Instance, tokens: Tokens) -> Measured | None
 
 def heights(instance: Instance) -> Floats:
     """h(p_n t) at t_end, (S,)."""
-    return np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
+    return analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size)
 
 
 def speed(instance: Instance) -> Measured:

@@ -56,7 +56,7 @@ ONE_STEP = Requirement("at least one step", "N >= 1", steps_of, at_least=1, defi
 
 def hoeffding(draws: Numbers, delta: Numbers) -> Floats:
     """Deviation sqrt(N ln(2/delta)/2) of a count of N draws that Hoeffding's inequality allows."""
-    return np.asarray(np.sqrt(draws * np.log(2 / delta) / 2))
+    return np.sqrt(draws * np.log(2 / delta) / 2)
 
 
 def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
@@ -66,7 +66,7 @@ def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
     """
     from scipy.stats import binom
 
-    return np.asarray(binom.cdf(np.ceil(low) - 1, draws, p) + binom.sf(high, draws, p))
+    return binom.cdf(np.ceil(low) - 1, draws, p) + binom.sf(high, draws, p)
 
 
 def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
@@ -126,7 +126,7 @@ def decoder_of(instance: Instance) -> WholeVisits:
 
 def order_of_theta(instance: Instance) -> Floats:
     """(1/(p_n sqrt(N))) sqrt(ln(K/delta)), (deltas, classes): (K/sqrt(N)) sqrt(ln(K/delta)) for equal priors."""
-    return np.asarray(np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior)
+    return np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior
 
 
 def worst_entry(

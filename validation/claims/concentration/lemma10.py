@@ -55,7 +55,7 @@ def without_growth(instance: Instance) -> Measured:
 
 def sides(x: Numbers) -> Floats:
     """Left side over right side of sqrt(x/2) + 1 < sqrt(x), x = N ln(2/delta)."""
-    return np.asarray(np.sqrt(0.5) + 1 / np.sqrt(x))
+    return np.sqrt(0.5) + 1 / np.sqrt(x)
 
 
 @cache

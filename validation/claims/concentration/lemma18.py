@@ -35,7 +35,7 @@ def trained_counts(length: int) -> Floats:
     run = sgd(classes, 1e-6, FROZEN, 4000, seq_len=length, seed=seed, save_decoder=True)
     assert run.Y is not None
     steps = np.diff(run.Y[:, run.decoder_rows, 0], axis=0)
-    return np.asarray(np.round(steps / steps.sum(axis=1, keepdims=True) * length))
+    return np.round(steps / steps.sum(axis=1, keepdims=True) * length)
 
 
 CLAIM = Claim(

@@ -53,7 +53,7 @@ FINITE_BOUND = Requirement(
 
 def overlaps(instance: Instance) -> Floats:
     """E of an instance at its start, (K, K), diagonal exactly 0."""
-    return np.asarray(instance.gram - np.eye(instance.num_classes))
+    return instance.gram - np.eye(instance.num_classes)
 
 
 def correlation_over_limit(instance: Instance) -> float:

@@ -30,7 +30,7 @@ from snapdyn.validation.statement import (
 
 def own_bound(E: Floats, sign: float = 1.0) -> Floats:
     """sum_k E_ik^2/(1+|lambda_1|), (K,); the denominator of (93) has the other `sign`."""
-    return np.asarray((E**2).sum(axis=1) / (1 + sign * spectral_norm(E)))
+    return (E**2).sum(axis=1) / (1 + sign * spectral_norm(E))
 
 
 def smallest_over_bound(

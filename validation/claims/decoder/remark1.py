@@ -52,7 +52,7 @@ DOMAIN = EqualOverlaps(
 def overlaps(instance: Instance) -> Floats:
     """f_n.f_k of all pairs, (K (K-1)/2,); 0 with one class."""
     found = instance.gram[np.triu_indices(instance.num_classes, 1)]
-    return np.asarray(found if found.size else np.zeros(1))
+    return found if found.size else np.zeros(1)
 
 
 def width(instance: Instance) -> float:

@@ -94,7 +94,7 @@ def score(halves: list[Floats], late: float = 2.0) -> Measured:
 
     def tilted(halves: Any, bias: float) -> Floats:
         total = halves[0] + np.exp(bias) * halves[1]
-        return np.asarray(total / total.sum(-1, keepdims=True))
+        return total / total.sum(-1, keepdims=True)
 
     rng = np.random.default_rng(17)
     counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]

@@ -40,7 +40,7 @@ CLEAR_PULL = 0.3
 
 def same_query(instance: Instance) -> Floats:
     """1 for classes of one query, else 0, (S, S)."""
-    return np.asarray((instance.query[:, None] == instance.query).astype(float))
+    return (instance.query[:, None] == instance.query).astype(float)
 
 
 def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
@@ -53,7 +53,7 @@ def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
 
 def inverse_overlaps(gram: Floats) -> Floats:
     """E' = I - gram^-1: beta to leading order."""
-    return np.asarray(np.eye(len(gram)) - np.linalg.inv(gram))
+    return np.eye(len(gram)) - np.linalg.inv(gram)
 
 
 def drift_by(gram: Floats, instance: Instance) -> Floats:
@@ -74,7 +74,7 @@ def full_residual_drift(instance: Instance) -> Floats:
     # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
     g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)
     g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
-    return np.asarray(f * (g - f * (f * g).sum(axis=1, keepdims=True)))
+    return f * (g - f * (f * g).sum(axis=1, keepdims=True))
 
 
 def local_pull(instance: Instance) -> Floats:

@@ -24,7 +24,7 @@ def largest_growth(form: str) -> Measured:
 
 def gamma_integral(t: float, eta_Y: ArrayLike = RATES) -> Floats:
     """Gamma = eta_Z int gamma dt."""
-    return np.asarray(ETA_Z * analytic.gamma_integral(t, eta_Y, V, K))
+    return ETA_Z * analytic.gamma_integral(t, eta_Y, V, K)
 
 
 def over_largest(at: Mapping[str, float], from_its_start: bool = True) -> Measured:
