@@ -211,8 +211,8 @@ def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1
 
     classes = run.require_classes()
     V = classes.vocab_size
-    z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
-    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], eta_Y, V))
+    z = np.concatenate([run.z_initial[None], run.z[::every]])
+    h = analytic.h(classes.prior * run.t[::every, None], eta_Y, V)
     E = np.array([dense_attention(classes, at)[1] for at in z])
     E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
     # At t -> 0 the h_n are in proportion to the priors.

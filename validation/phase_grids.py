@@ -194,8 +194,8 @@ def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, 
     """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after the end of its distinct logits."""
     rho0 = np.linalg.norm(P, axis=1) / P[:, 0]
     Y, Z, size, count, start = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
-    z_common = np.asarray(analytic.common_token_logit(times, Y, Z, size, count, start))
-    B = np.asarray(analytic.growth_exponent(times, Y, Z, size, count, start))
+    z_common = analytic.common_token_logit(times, Y, Z, size, count, start)
+    B = analytic.growth_exponent(times, Y, Z, size, count, start)
     left = 1 - 2 * (P[:, None, 1:] / (P[:, :1] * rho0[:, None])[:, None]) ** 2 * B[:, :, None]
     z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
     return np.concatenate([z_common[:, :, None], z_distinct], axis=2)
@@ -208,7 +208,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
     z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2, r_l = p_l/p_d with the dominant token d, so that w = 2 z_d. The steps are even
     in ln(tau_0 + tau), where w is smooth: tau_0 is the tau at which the first rate would give w = 1.
     """
-    Gamma = np.asarray(analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None]))
+    Gamma = analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None])
     tau = np.column_stack([np.zeros(K.shape), eta_Z[:, None] / K[:, None] * Gamma])
     ratio2 = (P[:, 1:] / P[:, -1:]) ** 2
 

@@ -49,9 +49,7 @@ class Theory:
 
     def time(self, kind: str) -> Floats:
         """t* ("peak"), t0' ("start") or t0 ("end"); all are proportional to K."""
-        return self.K * _known(
-            lambda V, eta_Y: np.asarray(analytic.transition_time(1, V, eta_Y, kind=kind)), self.V, self.eta_Y
-        )
+        return self.K * _known(lambda V, eta_Y: analytic.transition_time(1, V, eta_Y, kind=kind), self.V, self.eta_Y)
 
     @property
     def rho(self) -> Floats:
@@ -61,7 +59,7 @@ class Theory:
     @property
     def driven_by_transition(self) -> Floats:
         """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4; below 1 growth under Eq. (10) is linear until t0."""
-        u = _known(lambda V: np.asarray(analytic.u_plus(V)), self.V)
+        u = _known(lambda V: analytic.u_plus(V), self.V)
         return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
 
 

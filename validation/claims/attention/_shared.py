@@ -79,7 +79,7 @@ def row_sum(instance: Instance) -> float:
         return 0.0
     p = instance.prior
     terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
-    return np.asarray(terms.sum(axis=1) - terms.min(axis=1)).max()
+    return (terms.sum(axis=1) - terms.min(axis=1)).max()
 
 
 SMALL_OVERLAPS = Requirement(
@@ -131,7 +131,7 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     moved = owners.any(axis=0)
     query, token = query[moved], token[moved]
     rounding = noise(instance, rung)
-    change = run.z - np.asarray(run.z_initial)
+    change = run.z - run.z_initial
     paths = SIGNS[tokens] * change[:, query, token]
     drop = drop_below_maximum(np.vstack([np.zeros(token.size), paths]))[1:] - rounding
     if drop.max(initial=0.0) > 0:

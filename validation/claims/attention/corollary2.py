@@ -38,7 +38,7 @@ def spread_of_profiles(instance: Instance) -> float:
     """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
     common = (instance.P * np.exp(starts(instance)))[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
-    return np.asarray(np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
+    return (np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
 
 
 PROPORTIONAL = Requirement(
@@ -85,7 +85,7 @@ def two_classes(ratio: float, overlap: float) -> float:
     token = np.sqrt(overlap / 2) / np.array([1.0, ratio])
     common = np.column_stack([token, [np.sqrt(overlap - token.prod())] * 2])
     (rates,), _ = drift_at_end(instance_of(common, np.sqrt(1 - (common**2).sum(axis=1)), [0, 0], 100))
-    return float(rates[0] / np.abs(rates).max())
+    return rates[0] / np.abs(rates).max()
 
 
 def grows(ratio: float, overlap: float, mean: float) -> Measured:

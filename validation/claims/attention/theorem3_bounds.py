@@ -60,7 +60,7 @@ def leaves_bounds(
     run = flow(instance, rung, 121)
     if run is None:
         return None
-    classes, start = instance.classes, np.asarray(run.z_initial)
+    classes, start = instance.classes, run.z_initial
     (B, xi_change), (coarse, _) = (
         growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)
     )
@@ -116,7 +116,7 @@ def speed_difference(instance: Instance) -> float:
     mean_field = 1 - 1 / V - (f * g).sum(axis=1) / p
     theorem = growth_over_gamma((G - np.eye(len(G)))[None], V, p[None])[0] * (1 - 1 / V) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.nan_to_num(np.abs(theorem / mean_field - 1), nan=np.inf).max())
+        return np.nan_to_num(np.abs(theorem / mean_field - 1), nan=np.inf).max()
 
 
 SAME_SPEED = Requirement(

@@ -56,7 +56,7 @@ def gain_error(instance: Instance, rung: str = MEAN_FIELD, exponent: float = 2.0
     worst, where = 0.0, "no distinct pair"
     for n in range(instance.num_classes):
         tokens, m = instance.classes.distinct_tokens(n), instance.classes.query_index[n]
-        start = np.asarray(run.z_initial)[m, tokens]
+        start = run.z_initial[m, tokens]
         weight, growth = np.log(instance.P[n, tokens]) + start, run.z[:, m, tokens] - start
         odds = weight[:, None] - weight
         r = np.expm1(2 * (odds + growth[:, :, None] - growth[:, None, :]))

@@ -73,7 +73,7 @@ def share(instance: Instance, late: bool = False) -> Measured:
 
 def relative_deviation(instance: Instance) -> float:
     """D/(p_n N) of the rarest class."""
-    return float(np.sqrt(np.log(1 / DELTA) / steps_of(instance)) / instance.prior.min())
+    return np.sqrt(np.log(1 / DELTA) / steps_of(instance)) / instance.prior.min()
 
 
 def past_transition(instance: Instance) -> float:

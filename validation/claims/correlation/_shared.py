@@ -61,7 +61,7 @@ def correlation_over_limit(instance: Instance) -> float:
     K, prior = instance.num_classes, instance.prior
     if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
         return 0.0
-    return float(spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min())
+    return spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min()
 
 
 CORRELATION = Requirement(
@@ -74,7 +74,7 @@ CORRELATION = Requirement(
 
 def root_mean_square(E: Floats) -> float:
     """Root mean square of the eigenvalues of E."""
-    return float(np.linalg.norm(E) / np.sqrt(len(E)))
+    return np.linalg.norm(E) / np.sqrt(len(E))
 
 
 def leading_error(E: Floats) -> Floats:

@@ -232,7 +232,7 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
 def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> float:
     """Last mean logit of the tokens shared between queries of `two_queries`, over the largest |logit|."""
     z = run_of(instance, rung, residual=residual, **options).z
-    return float(z[-1, :, 2:4].mean() / np.abs(z).max())
+    return z[-1, :, 2:4].mean() / np.abs(z).max()
 
 
 def final_between(setting: dict[str, Any], residual: bool = True) -> Measured:
