@@ -43,9 +43,11 @@ SPECIAL = {
     '"': "''",
 }
 GREEK = {
-    letter: rf"\ensuremath{{\{getattr(unicodedata.name(letter).split()[-1].replace('LAMDA', 'LAMBDA'), case)()}}}"
-    for case, letters in (("lower", "αβγδεζηθικλμνξπρστυφχψω"), ("capitalize", "ΓΔΘΛΞΠΣΥΦΨΩ"))
-    for letter in letters
+    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].lower().replace('lamda', 'lambda')}}}"
+    for letter in "αβγδεζηθικλμνξπρστυφχψω"
+} | {
+    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].capitalize().replace('Lamda', 'Lambda')}}}"
+    for letter in "ΓΔΘΛΞΠΣΥΦΨΩ"
 }
 SYMBOLS = {
     "≤": r"\ensuremath{\le}",
