@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import xarray
 
-from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
@@ -19,7 +18,7 @@ from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, instance, positive, whole
-from snapdyn.validation.observables import OF_THEORY
+from snapdyn.validation.observables import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung
 
 CURVES = {
@@ -198,7 +197,7 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
     n = classes.check_class(indices[0]) if indices else 0
     given = getattr(trace, kind, None)
     if kind in ("loss", "entropy") and given is not None:
-        return np.asarray(given[seed] if kind == "loss" else given[seed][:, n])
+        return given[seed] if kind == "loss" else given[seed][:, n]
     if kind not in ("entropy", "attention", "relative_gain") or trace.attention is None:
         has = [name for name in ("attention", "loss", "entropy") if getattr(trace, name) is not None]
         raise InputError(
@@ -211,9 +210,9 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
     for l in indices[1:]:
         entry_of(classes, n, l)  # checks the token
     if kind == "attention":
-        return np.asarray(c[:, indices[1]])
+        return c[:, indices[1]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0)
+        return (c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0
 
 
 def _check_names(observables: Sequence[str], curves: Sequence[str]) -> None:
@@ -240,11 +239,12 @@ def _over_theory(
         theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings) for curve in curves]
     except RuntimeError as error:
         raise InputError(f"expected rates that can be integrated; the theory {error}") from error
-    K, V = classes.num_classes, classes.vocab_size
-    kinds: tuple[str, ...] = ("start", "peak", "end") if V >= 4 else ("start", "peak")
-    if not with_transitions or np.ptp(classes.prior) > 0 or classes.next_tokens.size < K:
-        kinds = ()
-    transitions = {kind: float(analytic.transition_time(K, V, eta_Y, kind=kind)) for kind in kinds}
+    times = transition_times(classes, eta_Y)
+    transitions = {
+        name: times[f"t_{name}"]
+        for name in ("start", "peak", "end")
+        if with_transitions and np.isfinite(times[f"t_{name}"])
+    }
     shape = (len(observables), t.size)
     return xarray.Dataset(
         {
@@ -264,8 +264,8 @@ def _over_theory(
         {
             "eta_Y": eta_Y,
             "eta_Z": eta_Z,
-            "num_classes": K,
-            "vocab_size": V,
+            "num_classes": classes.num_classes,
+            "vocab_size": classes.vocab_size,
             "transition_times": json.dumps(transitions),
             "settings": json.dumps(settings, sort_keys=True, default=str),
         },

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import softmax
 
-from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.observables import class_logits
-from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
@@ -23,12 +21,6 @@ def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats
     weights = classes.P.toarray() * np.exp(z[classes.query_index])
     c = weights / weights.sum(axis=1, keepdims=True)
     return c, c / np.linalg.norm(c, axis=1, keepdims=True)
-
-
-def softmax(logits: Floats) -> Floats:
-    """Plain softmax along the last axis."""
-    e = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
 
 
 def largest_relative(measured: Floats, reference: Floats) -> float:
@@ -63,16 +55,6 @@ def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float
     return drift
 
 
-def growth_rate(classes: SequenceClasses, z: Floats, h: Floats, form: str = "exact") -> Floats:
-    """xi_n = gamma sum_{k != n} beta_nk f_n.f_k (S,), uniform classes, beta by `analytic.speed_coefficients`."""
-    V = classes.vocab_size
-    G = classes.gram(z)
-    _, beta = analytic.speed_coefficients(np.eye(classes.num_classes) - np.linalg.inv(G), V, form=form)
-    decay = np.exp(-V * h)
-    gamma = (V - 1) ** 2 * h * decay / ((V - 1) * decay + 1)
-    return gamma * (beta * G).sum(axis=1)
-
-
 def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
     """e_n - alpha_n (..., S, O) of logits of outputs, each there `count` (O,) times; `own` (S,) are the next tokens."""
     weight = count * np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -80,50 +62,24 @@ def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
     n = np.arange(len(own))
     error[..., n, own] = 0.0
     error[..., n, own] = -error.sum(axis=-1)  # 1 - alpha_n without cancellation
-    return np.asarray(error)
-
-
-def coefficients_of_run(run: Trajectory) -> Floats:
-    """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
-
-    Of a run with a saved decoder in the span of the attention vectors, attention at its start, S next tokens.
-    """
-    classes = run.require_classes()
-    W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
-    count = np.ones(W.shape[2])
-    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
-    error = output_errors(W, count, classes.next_index)
-    return np.asarray(error @ np.linalg.solve(classes.gram(), W).transpose(0, 2, 1))  # Y = F G^-1 W
-
-
-def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
-    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
-
-    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
-    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
-    """
-    K = len(f)
-    W = vocab_size * h[:, None] * np.eye(K, K + 1) - h[:, None]
-    Y = np.linalg.lstsq(f, W, rcond=None)[0]
-    error = output_errors(f @ Y, np.append(np.ones(K), vocab_size - K), np.arange(K))
-    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
+    return error
 
 
 def overlap(f: Floats) -> Floats:
     """E = F^T F with its diagonal removed, (..., K, K)."""
     E = f @ np.swapaxes(f, -1, -2)
-    return np.asarray(E * (1 - np.eye(f.shape[-2])))
+    return E * (1 - np.eye(f.shape[-2]))
 
 
 def spectral_norm(E: Floats) -> Floats:
     """|lambda_1(E)|, (...)."""
-    return np.asarray(np.abs(np.linalg.eigvalsh(E)).max(axis=-1))
+    return np.abs(np.linalg.eigvalsh(E)).max(axis=-1)
 
 
 def e_prime(E: Floats) -> Floats:
     """E' = I - (I+E)^{-1}, (..., K, K), by a dense inverse."""
     identity = np.eye(E.shape[-1])
-    return np.asarray(identity - np.linalg.inv(identity + E))
+    return identity - np.linalg.inv(identity + E)
 
 
 def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = None) -> Floats:
@@ -137,7 +93,7 @@ def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = 
     diagonal = np.einsum("bii->bi", H)
     h = np.ones(E.shape[:2]) if h is None else h
     others = np.einsum("bnk,bk->bn", H, h) / h - diagonal
-    return np.asarray(V / (V - 1) * (diagonal - 1 - others / (V - 1)))
+    return V / (V - 1) * (diagonal - 1 - others / (V - 1))
 
 
 class Embedding(NamedTuple):
@@ -165,7 +121,7 @@ class Embedding(NamedTuple):
     @property
     def Z(self) -> Floats:
         """Attention logits (V, V) of this parameterisation."""
-        return np.asarray((self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1]))
+        return (self.U @ self.W_Q) @ (self.U @ self.W_K).T / np.sqrt(self.U.shape[1])
 
 
 def attention(classes: SequenceClasses, Z: Floats) -> Floats:
@@ -185,7 +141,7 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     summed = c @ U
     norm = np.linalg.norm(summed, axis=1, keepdims=True)
     normalised = summed / norm
-    alpha = softmax(normalised @ W_V.T @ U.T)
+    alpha = softmax(normalised @ W_V.T @ U.T, axis=-1)
     one_hot = np.eye(len(U))
     correct = one_hot[classes.next_token]
     error = classes.prior[:, None] * (correct - alpha)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
@@ -75,16 +73,6 @@ class Design:
             }
 
 
-@dataclass(frozen=True)
-class Column:
-    """A variable of the table: its attributes, and its dimensions besides those of the design."""
-
-    name: str
-    attributes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    dims: tuple[str, ...] = ()
-    text: bool = False
-
-
 def short_names(parameters: Mapping[str, Any], taken: Container[str]) -> dict[str, str]:
     """Name of each parameter in the table: the last part of its dotted name where nothing else has that name."""
     last = {name: name.rpartition(".")[2] for name in parameters}
@@ -126,27 +114,11 @@ def design_of(
     return design
 
 
-def over_grid(measure: Callable[..., float | None], axes: Mapping[str, ArrayLike]) -> Floats:
-    """Measure every cell of a grid.
-
-    Parameters
-    ----------
-    measure : callable
-        ``measure(**cell)`` of the values of the parameters; None where there is no number.
-    axes : mapping of str to (N,) array
-        Different values of each parameter.
-
-    Returns
-    -------
-    array
-        A dimension per axis; NaN where there is no number.
-    """
-    design = design_of({name: np.asarray(values).tolist() for name, values in axes.items()}, {})
-    return np.array([measure(**cell) for cell in design.cells()], dtype=float).reshape(design.shape)
-
-
 def table(
-    design: Design, values: Sequence[Mapping[str, Any] | None], columns: Sequence[Column], taken: Container[str] = ()
+    design: Design,
+    values: Sequence[Mapping[str, Any] | None],
+    columns: Sequence[Observable],
+    taken: Container[str] = (),
 ) -> xarray.Dataset:
     """Build the labelled table of what was measured in each cell.
 
@@ -156,7 +128,7 @@ def table(
     values : sequence of mapping of str to value, or None
         Of each cell, in the order of the design: a number or text, a list along the column's own dimension, or a
         mapping of rungs to numbers; None for a cell without values.
-    columns : sequence of Column
+    columns : sequence of Observable
         One that has the name of its only dimension becomes the coordinate of that dimension where all cells agree,
         and a variable of that name with an s where they differ.
     taken : container of str
@@ -184,7 +156,7 @@ def table(
     for column, entries in list(cells.items()):
         measured = [entry for entry in entries if entry is not None]
         if column.dims == (column.name,) and len({tuple(entry) for entry in measured}) == 1:
-            coordinates[column.name] = (column.name, measured[0], {"units": column.attributes.get("units", "")})
+            coordinates[column.name] = (column.name, measured[0], {"units": column.unit})
             del cells[column]
         elif labels := _labels(measured):
             coordinates[column.dims[0]] = labels
@@ -201,7 +173,7 @@ def table(
         own = tuple(lengths[dim] for dim in column.dims)
         name = f"{column.name}s" if column.dims == (column.name,) else column.name
         array = _filled(entries, own, column.text).reshape((*design.shape, *own))
-        data[name] = ((*dims, *column.dims), array, dict(column.attributes))
+        data[name] = ((*dims, *column.dims), array, column.attributes)
     return xarray.Dataset(data, coordinates)
 
 

@@ -19,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.visits import outputs
 
 # Least favourable |D - D_response| over the largest |change of ln f| and D0 that a directed search found is 7.7.
 ALLOWANCE = 10.0
@@ -86,24 +89,15 @@ class _Law:
 
     def __init__(self, instance: Instance) -> None:
         classes = instance.classes
-        weights = classes.P.toarray()
-        if instance.start is not None:
-            weights = weights * np.exp(instance.start[classes.query_index])
-        self.F = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-        self.G = self.F @ self.F.T
-        self.strength = float(np.linalg.eigvalsh(self.G)[-1])
-        self.n, self.token = np.nonzero(self.F)
+        self.F, self.G = classes.decoder_inputs(instance.start).toarray(), instance.gram
+        self.strength = float(instance.eigenvalues[-1])
+        self.n, self.token, self.logit = classes.class_of_entry, classes.P.indices, classes.z_of_entry
         self.f = self.F[self.n, self.token]
-        query = np.asarray(classes.query_index)[self.n]
-        _, self.logit = np.unique(query * self.F.shape[1] + self.token, return_inverse=True)
-        self.logits = int(self.logit.max()) + 1
-        self.distinct = np.asarray(classes.omega_size)[self.token] == 1
+        self.logits = classes.z_coordinates[0].size
+        self.distinct = classes.omega_size[self.token] == 1
         self.common = np.bincount(self.logit, ~self.distinct, self.logits) > 0
-        outputs = classes.next_tokens.size
-        self.hit = np.zeros((len(self.F), outputs + (classes.vocab_size > outputs)), dtype=bool)
-        self.hit[np.arange(len(self.F)), classes.next_index] = True
-        self.multiplicity = np.ones(self.hit.shape[1])
-        self.multiplicity[-1] = max(classes.vocab_size - outputs, 1)
+        column, self.multiplicity = outputs(instance)
+        self.hit = column[:, None] == np.arange(self.multiplicity.size)
         self.p = classes.prior
         self.eta_Y, self.eta_Z = instance.flow_rates
         self.t_end = instance.t_end
@@ -140,7 +134,7 @@ class _Law:
     def ln_f(self, z: Floats) -> Floats:
         """Change of ln f_nj, first order in z."""
         at = z[self.logit]
-        return np.asarray(at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n])
+        return at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n]
 
     def follow(self) -> Response:
         t = 1e-3 * min(1 / self.eta_Y, self.t_end)
@@ -181,15 +175,17 @@ class _Law:
         moving = self.distinct & (size[self.n] > 1e-300)
         share = drive / np.where(moving, size[self.n], 1.0)
         found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
-        told = moving & (share > 1e-9)
-        taken = float((lost[told] / drive[told]).max(initial=-np.inf))
-        found.lost = max(found.lost, taken)
-        found.fall = max(found.fall, taken + ALLOWANCE * found.change)
+
+        def taken(part: NDArray[Any], whole: NDArray[Any], told: NDArray[np.bool_]) -> float:
+            return float((part[told] / whole[told]).max(initial=-np.inf))
+
+        lost_share = taken(lost, drive, moving & (share > 1e-9))
+        found.lost = max(found.lost, lost_share)
+        found.fall = max(found.fall, lost_share + ALLOWANCE * found.change)
         rate = (self.p * miss)[self.n] * self.f**2
         falling, taken_back = (-np.bincount(self.logit, rate * by, self.logits) for by in (drive, lost))
-        told = self.common & (falling > 0)
-        taken = float((taken_back[told] / falling[told]).max(initial=-np.inf))
-        found.rise = max(found.rise, taken + ALLOWANCE * found.change)
+        back = taken(taken_back, falling, self.common & (falling > 0))
+        found.rise = max(found.rise, back + ALLOWANCE * found.change)
         for n in range(len(self.p)):
             tokens = self.distinct & (self.n == n)
             f, grown = self.f[tokens], path[tokens]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,8 +13,7 @@ from snapdyn.dynamics.classes.synthetic import single_common_token
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.observables import FALL, falls
+from snapdyn.validation.observables import fallen
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, run_on_rung
@@ -45,22 +45,13 @@ def rates_map(level: str, prop: Property, name: str, threshold: float) -> Map:
     stored, points = load(name).instance, 13 if level == "full" else 5
     ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
 
-    def number(V: float, ratio: float) -> float | None:
+    def number(ratio: float, V: float) -> float | None:
         found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
         return None if found is None else found.value
 
-    return Map(
-        title=f"{prop.name}, classes of {name}",
-        xlabel="eta_Z/eta_Y",
-        ylabel="V",
-        quantity=prop.name,
-        x=ratios,
-        y=sizes,
-        violation=over_grid(number, {"V": sizes, "ratio": ratios}),
-        threshold=threshold,
-        boundaries=(_printed_ratio(sizes),),
-        scale="linear",
-    )
+    title = f"{prop.name}, classes of {name}"
+    axes = ("eta_Z/eta_Y", ratios), ("V", sizes)
+    return Map.over(title, *axes, prop.name, number, threshold, [_printed_ratio(sizes)], scale="linear")
 
 
 SHARE = 0.05  # distance of the ratio from 1 above which the modified decoder is no good approximation
@@ -83,25 +74,6 @@ def common_logit_ratio(classes: SequenceClasses, t: float, eta_Z: float = 1e-4) 
     return float(modified / mean_field)
 
 
-def _distance(V: float, K: int = 10, rho: float = 1e-3) -> float:
-    return abs(common_logit_ratio(classes_of_overlap(rho, K, int(V)), 2 * K * np.log(V)) - 1)
-
-
-def _map(title: str, ylabel: str, V: Floats, y: dict[str, Floats], *boundaries: Line) -> Map:
-    (values,) = y.values()
-    return Map(
-        title=title,
-        xlabel="V",
-        ylabel=ylabel,
-        quantity="distance of the common logits' ratio from 1",
-        x=V,
-        y=values,
-        violation=over_grid(_distance, y | {"V": V}),
-        threshold=SHARE,
-        boundaries=boundaries,
-    )
-
-
 def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
     """F4: maps of |ratio - 1|, modified decoder to mean field, over (V, rho) at K = 10 and over (V, K)."""
     full = level == "full"
@@ -111,23 +83,26 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
     assumption = 6 / np.sqrt(V)
     shown = assumption < rho[-1]
     ends = np.clip(SHARE / rho[[-1, 0]], V[0], V[-1])
-    by_overlap = _map(
-        "Modified decoder against mean field, K = 10",
-        "rho = f_n.f_k",
-        V,
-        {"rho": rho},
-        _printed("rho < 1/(K(K-1))", V[[0, -1]], [1 / 90] * 2),
-        _printed("rho >= 6/sqrt(V)", V[shown], assumption[shown]),
-        Picture.line(f"V rho = {SHARE:g}", ends, SHARE / ends),
-    )
-    by_classes = _map(
-        "The same at rho = 0.001",
-        "K",
-        V,
-        {"K": K},
-        _printed("V >> K^2, read as 10 K^2", 10.0 * K**2, K),
-        Picture.line(f"V rho = {SHARE:g}", [SHARE / 1e-3] * 2, K[[0, -1]]),
-    )
+
+    def distance(V: float, rho: float = 1e-3, K: int = 10) -> float:
+        return abs(common_logit_ratio(classes_of_overlap(rho, K, int(V)), 2 * K * np.log(V)) - 1)
+
+    quantity = "distance of the common logits' ratio from 1"
+    by_overlap = Map.over(
+        "Modified decoder against mean field, K = 10", ("V", V), ("rho = f_n.f_k", rho), quantity, distance, SHARE,
+        (
+            _printed("rho < 1/(K(K-1))", V[[0, -1]], [1 / 90] * 2),
+            _printed("rho >= 6/sqrt(V)", V[shown], assumption[shown]),
+            Picture.line(f"V rho = {SHARE:g}", ends, SHARE / ends),
+        ),
+    )  # fmt: skip
+    by_classes = Map.over(
+        "The same at rho = 0.001", ("V", V), ("K", K), quantity, lambda V, K: distance(V, K=K), SHARE,
+        (
+            _printed("V >> K^2, read as 10 K^2", 10.0 * K**2, K),
+            Picture.line(f"V rho = {SHARE:g}", [SHARE / 1e-3] * 2, K[[0, -1]]),
+        ),
+    )  # fmt: skip
     return by_overlap, by_classes
 
 
@@ -142,28 +117,13 @@ AXES = {
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
     """Margin of `prop` with the other sign on two equal classes; off the axes eta_Y = 1, V = 1000, t = 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
-    (xlabel, x), (ylabel, y) = ((label, values(25 if full else 13)) for label, values in (AXES[name] for name in axes))
+    x, y = ((AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes)
 
-    def violation(**cell: float) -> float | None:
-        measured = prop.measure(replace(base, **cell))  # type: ignore[arg-type]
+    def violation(*values: float) -> float | None:
+        measured = prop.measure(replace(base, **dict(zip(axes, values, strict=True))))  # type: ignore[arg-type]
         return None if measured is None else -measured.margin
 
-    grid = over_grid(violation, {axes[1]: y, axes[0]: x})
-    return Map(title, xlabel, ylabel, f"{prop.name}, less its bound", x, y, grid, 0.0, scale="linear")
-
-
-def decoder_picture(prop: Property) -> Picture:
-    """Rows of the map over the number of steps and eta_Y: small, middle and large rates."""
-    found = decoder_map(prop, prop.name, False, ("t_end", "eta_Y"))
-    rows = [Picture.line(f"eta_Y = {found.y[k]:.1g}", found.x, found.violation[k]) for k in (0, 6, 9)]
-    rows.append(Picture.line("bound", found.x, 0 * found.x, "bound"))
-    return Picture(found.xlabel, found.quantity, tuple(rows), yscale="symlog")
-
-
-def fallen(run: Trajectory) -> Floats:
-    """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
-    drop, largest = falls(run)
-    return np.asarray(drop > FALL * largest[-1])
+    return Map.over(title, x, y, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
 
 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
@@ -175,25 +135,19 @@ def distinct_fall_map(level: str, points: int | None = None, instances: int | No
     points, seeds = points or (11 if full else 6), range(instances or (8 if full else 2))
     ratios, correlations = np.geomspace(1e-3, 100, points), np.geomspace(0.03, 10, points)
     times = log_times(1e-1, 1e4, 60)
-    rows = []
-    for correlation in correlations:
-        members = [correlated_classes(correlation, seed) for seed in seeds]
-        rows.append([np.mean([fallen(flow_at_ratio(c, r, times))[-1].mean() for c in members]) for r in ratios])
-    return Map(
-        title="Distinct tokens that fall, t <= 1e4/eta_Y",
-        xlabel="eta_Z/eta_Y",
-        ylabel="|lambda_1(E)| K",
-        quantity="share of distinct tokens that fall",
-        x=ratios,
-        y=correlations,
-        violation=np.array(rows),
-        threshold=0.05,
-        boundaries=(
-            _printed("|lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]),
-            _printed_ratio(correlations),
-        ),
-        scale="linear",
-    )
+
+    @lru_cache(maxsize=1)
+    def members(correlation: float) -> list[SequenceClasses]:
+        return [correlated_classes(correlation, seed) for seed in seeds]
+
+    def share(ratio: float, correlation: float) -> float:
+        return float(np.mean([fallen(flow_at_ratio(each, ratio, times))[-1].mean() for each in members(correlation)]))
+
+    return Map.over(
+        "Distinct tokens that fall, t <= 1e4/eta_Y", ("eta_Z/eta_Y", ratios), ("|lambda_1(E)| K", correlations),
+        "share of distinct tokens that fall", share, 0.05,
+        (_printed("|lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]), _printed_ratio(correlations)), scale="linear",
+    )  # fmt: skip
 
 
 def fall_onset(classes: SequenceClasses, ratio: float, times: Floats) -> tuple[float, float]:

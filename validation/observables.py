@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
@@ -14,7 +14,7 @@ from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma, growth_rate
+from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 
 # Phases at the end of a run, in the order in which training goes through them.
 SCANNING, MOVING, SNAPPED, WINNER = range(4)
@@ -64,7 +64,7 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
     """
     loss = np.asarray(loss, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((np.log(vocab_size - 1) - np.log(np.expm1(loss))) * np.exp(-loss) - 1.0)
+        return (np.log(vocab_size - 1) - np.log(np.expm1(loss))) * np.exp(-loss) - 1.0
 
 
 def transition_event(vocab_size: int) -> Event:
@@ -123,7 +123,7 @@ def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]
     if np.ptp(classes.prior) > 1e-12 or classes.next_tokens.size < K:
         return dict.fromkeys(TIMES, np.nan)
     return {
-        name: float(analytic.transition_time(K, V, eta_Y, kind=kind)) if V >= 4 or kind == "peak" else np.nan
+        name: float(analytic.transition_time(K, V, eta_Y, kind=kind)) if V >= 4 or kind != "end" else np.nan
         for name, kind in TIMES.items()
     }
 
@@ -157,18 +157,23 @@ def winner_share(run: Trajectory) -> float:
     return float(np.maximum.reduceat(attention, classes.P.indptr[:-1]).mean())
 
 
-def phase(run: Trajectory, transition: float) -> int:
-    """Phase at the end of the run, an index into PHASES, given the measured time of the transition (inf: never)."""
-    if winner_share(run) > WINNER_SHARE:
+def phase_of(winner: float, transition: float, end: float, speed: float) -> int:
+    """Phase at the time `end`, an index into PHASES: of `winner_share`, the transition (inf: never), `late_speed`."""
+    if winner > WINNER_SHARE:
         return WINNER
-    if not transition <= run.t[-1]:
+    if not transition <= end:
         return SCANNING
-    return SNAPPED if late_speed(run) < FROZEN_SPEED else MOVING
+    return SNAPPED if speed < FROZEN_SPEED else MOVING
+
+
+def phase(run: Trajectory, transition: float) -> int:
+    """Phase at the end of the run, given the measured time of the transition."""
+    return phase_of(winner_share(run), transition, float(run.t[-1]), late_speed(run))
 
 
 def drop_below_maximum(paths: Floats) -> Floats:
     """How far each path (N, L) lies below its running maximum at every time, (N, L), at least 0."""
-    return np.asarray(np.maximum.accumulate(paths, axis=0) - paths)
+    return np.maximum.accumulate(paths, axis=0) - paths
 
 
 def falls(run: Trajectory) -> tuple[Floats, Floats]:
@@ -180,24 +185,16 @@ def falls(run: Trajectory) -> tuple[Floats, Floats]:
     return np.maximum.accumulate(drop, axis=0)[1:], np.maximum.accumulate(np.abs(z).max(axis=1))[1:]
 
 
+def fallen(run: Trajectory) -> NDArray[np.bool_]:
+    """Whether a logit of a distinct token has fallen by more than FALL of the run's largest |z|, (N, L)."""
+    drop, largest = falls(run)
+    return drop > FALL * largest[-1]
+
+
 def fallen_share(run: Trajectory) -> float:
     """Share of distinct tokens whose logit falls from its highest by more than FALL of the run's largest |z| (F10)."""
-    drop, largest = falls(run)
-    return float((drop[-1] > FALL * largest[-1]).mean()) if drop.size else np.nan
-
-
-def growth_integral(trajectory: Trajectory, eta_Z: float) -> Floats:
-    """B_n(t) = eta_Z int_0^t p_n xi_n (N, S) along a ModifiedDecoder trajectory, by Simpson's rule in ln t.
-
-    Below the first saved time xi grows like t (gamma does), which gives the first piece.
-    """
-    from scipy.integrate import cumulative_simpson
-
-    classes, t, beta = trajectory.require_classes(), trajectory.t, trajectory.parameters["beta"]
-    states = zip(trajectory.z, trajectory.extra["h"], strict=True)
-    xi = np.array([growth_rate(classes, z, h, beta) for z, h in states])
-    rate = eta_Z * classes.prior * xi * t[:, None]
-    return rate[0] / 2 + cumulative_simpson(rate, x=np.log(t), axis=0, initial=0)
+    down = fallen(run)
+    return float(down[-1].mean()) if down.size else np.nan
 
 
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
@@ -214,8 +211,8 @@ def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1
 
     classes = run.require_classes()
     V = classes.vocab_size
-    z = np.concatenate([np.asarray(run.z_initial)[None], run.z[::every]])
-    h = np.asarray(analytic.h(classes.prior * run.t[::every, None], eta_Y, V))
+    z = np.concatenate([run.z_initial[None], run.z[::every]])
+    h = analytic.h(classes.prior * run.t[::every, None], eta_Y, V)
     E = np.array([dense_attention(classes, at)[1] for at in z])
     E = np.einsum("tnm,tkm->tnk", E, E) * (1 - np.eye(classes.num_classes))
     # At t -> 0 the h_n are in proportion to the priors.
@@ -248,9 +245,14 @@ OBSERVABLES.declare(
     [
         *OBSERVABLES.own.values(),
         Observable("transition_time", "time of the transition", STEPS, transition_time, (), needs_transition=True),
-        Observable("t_peak", "t*: peak of gamma", STEPS, partial(theory_time, "t_peak"), ()),
-        Observable("t_start", "t0' = K ln V/eta_Y", STEPS, partial(theory_time, "t_start"), ()),
-        Observable("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y", STEPS, partial(theory_time, "t_end"), ()),
+        *(
+            Observable(name, label, STEPS, partial(theory_time, name), ())
+            for name, label in (
+                ("t_peak", "t*: peak of gamma"),
+                ("t_start", "t0' = K ln V/eta_Y"),
+                ("t_end", "t0 = 2 (1+omega_1) K ln V/eta_Y"),
+            )
+        ),
         Observable(
             "phase",
             f"phase ({', '.join(f'{number}: {name}' for number, name in enumerate(PHASES))})",

@@ -7,8 +7,7 @@ The mean field is integrated on one class. Eq. (10) is the quadrature of its orb
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -29,7 +28,7 @@ RTOL = 1e-7
 # Largest step of w in the orbit, -ln of what is left of a dominant token's distance: RK4 errs by its fourth power.
 STEP = 0.05
 MOST_STEPS = 400
-NEAR = 5e-3  # share of a law's time within which the transition is looked for first
+NEAR = 5e-3  # share of a law's time within which the transition is looked for
 MOST_LOGITS = 5_000_000  # held at once, of the cells of a diagram at all times
 SHARE = 1e-7  # absolute error of a step over 1/V, the order of Y on outputs that are not the next token
 
@@ -37,55 +36,57 @@ Sections = Mapping[str, Mapping[str, Any]]
 Runs = Iterable[tuple[Floats, Floats]]
 
 
-def ratios_of(eta_Y: Floats, eta_Z: Floats) -> tuple[Floats, np.ndarray[Any, Any]]:
-    """Different ratios eta_Z/eta_Y of a grid, and which of them each cell (eta_Z, eta_Y) has.
+def at_the_ends(
+    members: Sequence[SequenceClasses],
+    eta_Y: Floats,
+    eta_Z: Floats,
+    times: Floats,
+    read: Callable[[Trajectory], Floats],
+) -> Floats:
+    """Mean over `members` of what is read at the ends (eta_Y,) of mean fields, of each cell (eta_Z, eta_Y).
 
     The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio are one run, saved at other times.
     """
     logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
     different, of_cell = np.unique(logarithms, return_inverse=True)
-    return np.exp(different), of_cell.reshape(logarithms.shape)
+    systems = [MeanField(each, 1.0, ratio) for each in members for ratio in np.exp(different)]
+    read_off = [read(run) for run in integrate_many(systems, times, reduce=True)]
+    values = np.reshape(read_off, (len(members), different.size, eta_Y.size)).mean(axis=0)
+    return values[of_cell.reshape(logarithms.shape), np.arange(eta_Y.size)]
 
 
 def rho0_of(common: ArrayLike, num_distinct: ArrayLike) -> Floats:
     """|c~_n|/P(l_c|n) of `single_common_token` classes whose common token has the probability `common`."""
     norm = np.vectorize(lambda d: float(np.linalg.norm(profile(max(1, int(d))))))(num_distinct)
-    return np.asarray(np.hypot(common, (1 - np.asarray(common)) * norm) / common)
+    return np.hypot(common, (1 - np.asarray(common)) * norm) / common
 
 
 def final_entropy(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
-    """Entropy of attention at the end (eta_Z, eta_Y), nats, of equivalent classes; one run per eta_Z/eta_Y."""
-    ratios, of_cell = ratios_of(eta_Y, eta_Z)
-    systems = [MeanField(_classes(settings), 1.0, ratio) for ratio in ratios]
-    runs = integrate_many(systems, eta_Y * settings["run"]["last"], reduce=True)
+    """Entropy of attention at the end (eta_Z, eta_Y), nats, of equivalent classes."""
     # Read in one class: the cost does not depend on their number.
-    entropy = np.array([run.of_class(0).entropy()[:, 0] for run in runs])
-    return np.asarray(entropy[of_cell, np.arange(eta_Y.size)])
+    ends = eta_Y * settings["run"]["last"]
+    return at_the_ends([_classes(settings)], eta_Y, eta_Z, ends, lambda run: run.of_class(0).entropy()[:, 0])
 
 
 def fallen_share(settings: Sections, eta_Y: Floats, eta_Z: Floats, instances: int) -> Floats:
-    """Share of distinct tokens that fall (eta_Z, eta_Y), mean over seeds; one run per eta_Z/eta_Y and seed."""
-    drawn = dict(settings["classes"])
-    del drawn["kind"]
-    ratios, of_cell = ratios_of(eta_Y, eta_Z)
+    """Share of distinct tokens that fall (eta_Z, eta_Y), mean over seeds."""
+    drawn = {name: value for name, value in settings["classes"].items() if name != "kind"}
     # Saves up to the end of every cell, 20 per decade like the grid: the ends are among them.
     ends = eta_Y * settings["run"]["last"]
     times = np.append(log_times(eta_Y[0] * settings["run"]["first"], ends[0], 100)[:-1], ends)
-    members = [random_classes(**drawn, seed=seed) for seed in range(instances)]
-    runs = integrate_many([MeanField(each, 1.0, ratio) for each in members for ratio in ratios], times)
-    shares = []
-    for run in runs:
+
+    def share(run: Trajectory) -> Floats:
         drop, largest = observables.falls(run)
-        shares.append((drop > observables.FALL * largest[:, None]).mean(axis=1)[-ends.size :])
-    of_ratio = np.reshape(shares, (instances, ratios.size, ends.size)).mean(axis=0)
-    return np.asarray(of_ratio[of_cell, np.arange(eta_Y.size)])
+        return (drop > observables.FALL * largest[:, None]).mean(axis=1)[-ends.size :]
+
+    return at_the_ends([random_classes(**drawn, seed=seed) for seed in range(instances)], eta_Y, eta_Z, times, share)
 
 
 def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats) -> Floats:
     """Measured time of the transition (num_classes, vocab_size), batch-size-1 steps; NaN where V < K.
 
     The loss is read at five times about the law of the overlap, on the clock on which that law is 1; a polynomial gives
-    its crossing. Where the loss does not cross between them the crossing is an event of the run.
+    its crossing, NaN where it does not cross between them.
     """
     classes, system, last = settings["classes"], settings["system"], settings["run"]["last"]
     V, K = np.meshgrid(vocab_size, num_classes)
@@ -101,17 +102,12 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
                 num_classes[rows], np.outer(law[rows, column], [system["eta_Y"], system["eta_Z"]]), strict=True
             )
         ]
-        options: dict[str, Any] = {"reduce": True, "rtol": 1e-9, "atol": SHARE / size}
-        for row, one, run in zip(rows, systems, integrate_many(systems, places, **options), strict=True):
+        runs = integrate_many(systems, places, reduce=True, rtol=1e-9, atol=SHARE / size)
+        for row, run in zip(rows, runs, strict=True):
             excess = observables.transition_excess(run.loss, size)
             if excess[0] < 0 <= excess[-1]:
-                time = float(np.polynomial.Polynomial.fit(excess, places, 4)(0.0))
-            else:
-                event = replace(observables.transition_event(size), terminal=True)
-                (run,) = integrate_many([one], [last / law[row, column]], 1, **options, events={"it": event})
-                time = run.events[0].t if run.events else np.inf
-            found[row, column] = time * law[row, column]
-    return np.where(found <= last, found, np.where(np.isnan(found), np.nan, np.inf))
+                found[row, column] = np.polynomial.Polynomial.fit(excess, places, 4)(0.0) * law[row, column]
+    return np.where(found > last, np.inf, found)
 
 
 def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Floats:
@@ -131,7 +127,9 @@ def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Flo
         for row, (z, loss) in zip(P[part], runs_of(settings, times, P[part], rates[part]), strict=True):
             weights = row * np.exp(z)
             attention = weights / weights.sum(axis=1, keepdims=True)
-            found.append(_phase(times, attention, loss, classes["vocab_size"]))
+            speed = observables.late_speed_of(times, np.abs(np.diff(attention, axis=0)).sum(axis=1))
+            transition = observables.transition_between(times, loss, classes["vocab_size"])
+            found.append(observables.phase_of(attention[-1, 1:].max(), transition, times[-1], speed))
     return np.reshape(np.array(found, dtype=float), (eta_Z.size, common_probability.size))
 
 
@@ -154,85 +152,50 @@ def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs
     return zip(logits, itertools.repeat(loss, eta_Z.size), strict=True)
 
 
-def _phase(t: Floats, attention: Floats, loss: Floats, vocab_size: int) -> int:
-    """Phase at the end of equal classes, as `observables.phase` has it, from the attention (N, 1 + d) of one of them.
+def largest_gaps(settings: Sections, x: Floats, y: Floats, over: tuple[str, str]) -> Floats:
+    """Largest gap of z between neighbouring rungs (y, x), as `validation.rungs.ladder` without SGD measures it.
 
-    The common token is the first one.
+    `over` names what x and y are; NaN for V < K. The mean field is one run per eta_Z/eta_Y, at the times eta_Y t.
     """
-    if attention[-1, 1:].max() > observables.WINNER_SHARE:
-        return observables.WINNER
-    if not observables.transition_between(t, loss, vocab_size) <= t[-1]:
-        return observables.SCANNING
-    speed = observables.late_speed_of(t, np.abs(np.diff(attention, axis=0)).sum(axis=1))
-    return observables.SNAPPED if speed < observables.FROZEN_SPEED else observables.MOVING
-
-
-def gaps_over_vocabulary(settings: Sections, vocab_size: Floats, others: Floats) -> Floats:
-    """Largest gap of z over (that of K and the common probability which the classes lack, vocab_size); NaN for V < K.
-
-    As `validation.rungs.ladder` without SGD measures it.
-    """
-    classes, run = settings["classes"], settings["ladder"]
-    V, swept = (each.ravel() for each in np.meshgrid(vocab_size, others))
-    K, common = (np.broadcast_to(classes.get(name, swept), V.shape) for name in ("num_classes", "common_probability"))
-    found, possible = np.full(V.size, np.nan), V >= K
-    V, K, common = V[possible], K[possible], common[possible]
+    run = settings["ladder"]
+    given = {**settings["classes"], **run, **dict(zip(over, np.meshgrid(x, y), strict=True))}
+    names = ("num_classes", "vocab_size", "common_probability", "eta_Y", "eta_Z")
+    cells = np.array([np.broadcast_to(given[name], (y.size, x.size)).ravel() for name in names], dtype=float)
+    found, possible = np.full(y.size * x.size, np.nan), cells[1] >= cells[0]
+    K, V, common, eta_Y, eta_Z = cells[:, possible]
     times = log_times(run["first"], run["last"], run["count"])
-    mean_field = np.empty((K.size, times.size, classes["num_distinct"] + 1))
+    ratio = np.exp(np.round(np.log(eta_Z / eta_Y), 9))
+    P = _profiles(common, given["num_distinct"])
+    mean_field = np.empty((K.size, times.size, P.shape[1]))
     for size in np.unique(V):
         members = np.flatnonzero(size == V)
-        systems = [
-            MeanField(
-                _classes(settings, num_classes=int(K[i]), common_probability=float(common[i]), vocab_size=int(size)),
-                run["eta_Y"],
-                run["eta_Z"],
-            )
-            for i in members
-        ]
         # Logits end at (eta_Z/eta_Y)/V or more: beta is 1/V at first.
-        runs = integrate_many(
-            systems, times, reduce=True, z_only=True, rtol=RTOL, atol=RTOL * run["eta_Z"] / run["eta_Y"] / size
-        )
-        mean_field[members] = [_logits_of_one_class(each) for each in runs]
-    found[possible] = _largest_gaps(mean_field, times, K, V, common, run["eta_Y"], run["eta_Z"])
-    return found.reshape(others.size, vocab_size.size)
-
-
-def gaps_over_rates(settings: Sections, eta_Y: Floats, eta_Z: Floats) -> Floats:
-    """The same over rates (eta_Z, eta_Y): the mean field is one run per eta_Z/eta_Y, at the times eta_Y t."""
-    classes, run = settings["classes"], settings["ladder"]
-    times = log_times(run["first"], run["last"], run["count"])
-    K, V, common = (classes[name] for name in ("num_classes", "vocab_size", "common_probability"))
-    ratios, of_cell = ratios_of(eta_Y, eta_Z)
-    visits, place = np.unique(np.multiply.outer(eta_Y, times), return_inverse=True)
-    systems = [MeanField(_classes(settings), 1.0, ratio) for ratio in ratios]
-    runs = integrate_many(systems, visits, reduce=True, z_only=True, rtol=RTOL, atol=1e-4 * RTOL / V)
-    z = np.array([_logits_of_one_class(each) for each in runs])
-    cells = z[of_cell[:, :, None], place.reshape(1, eta_Y.size, times.size)].reshape(-1, times.size, z.shape[2])
-    Y, Z = (rates.ravel() for rates in np.broadcast_arrays(eta_Y, eta_Z[:, None]))
-    return _largest_gaps(cells, times, K, V, common, Y, Z).reshape(of_cell.shape)
-
-
-def _largest_gaps(mean_field: Floats, times: Floats, *settings: ArrayLike) -> Floats:
-    """Largest gap of z between neighbouring rungs (C,); `mean_field` (C, N, 1 + d); K, V, common, eta_Y, eta_Z."""
-    K, V, common, eta_Y, eta_Z = (np.broadcast_to(each, len(mean_field)) for each in settings)
-    P = _profiles(common, mean_field.shape[2] - 1)
-    exact, leading = (orbits(times, P, K, V, eta_Y, eta_Z, beta) for beta in ("exact", "leading"))
-    rungs = (mean_field, exact, leading, _closed_form(times, P, K, V, eta_Y, eta_Z))
+        atol = RTOL * ratio[members].min() / size
+        visits, place = np.unique(np.multiply.outer(eta_Y[members], times), return_inverse=True)
+        different, of_member = np.unique(np.array([K, common, ratio])[:, members], axis=1, return_inverse=True)
+        systems = [
+            MeanField(_classes(settings, num_classes=int(k), common_probability=c, vocab_size=int(size)), 1.0, r)
+            for k, c, r in different.T.tolist()
+        ]
+        runs = integrate_many(systems, visits, reduce=True, z_only=True, rtol=RTOL, atol=atol)
+        z = np.array([_logits_of_one_class(each) for each in runs])
+        mean_field[members] = z[of_member.ravel()[:, None], place.reshape(members.size, times.size)]
+    rungs = [orbits(times, P, K, V, eta_Y, eta_Z, beta) for beta in ("exact", "leading")]
     largest = np.zeros(K.shape)
-    for finer, coarser in pairwise(rungs):
+    for finer, coarser in pairwise((mean_field, *rungs, _closed_form(times, P, K, V, eta_Y, eta_Z))):
         gap = np.abs(finer - coarser).max(axis=(1, 2)) / np.abs(finer).max(axis=(1, 2))
         # A rung without a value, after the end of Eq. (13), is infinitely far.
         largest = np.maximum(largest, np.where(np.isnan(gap), np.inf, gap))
-    return largest
+    found[possible] = largest
+    return found.reshape(y.size, x.size)
 
 
 def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Floats:
     """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after the end of its distinct logits."""
     rho0 = np.linalg.norm(P, axis=1) / P[:, 0]
     Y, Z, size, count, start = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
-    z_common = np.asarray(analytic.common_token_logit(times, Y, Z, size, count, start))
-    B = np.asarray(analytic.growth_exponent(times, Y, Z, size, count, start))
+    z_common = analytic.common_token_logit(times, Y, Z, size, count, start)
+    B = analytic.growth_exponent(times, Y, Z, size, count, start)
     left = 1 - 2 * (P[:, None, 1:] / (P[:, :1] * rho0[:, None])[:, None]) ** 2 * B[:, :, None]
     z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
     return np.concatenate([z_common[:, :, None], z_distinct], axis=2)
@@ -245,7 +208,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
     z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2, r_l = p_l/p_d with the dominant token d, so that w = 2 z_d. The steps are even
     in ln(tau_0 + tau), where w is smooth: tau_0 is the tau at which the first rate would give w = 1.
     """
-    Gamma = np.asarray(analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None]))
+    Gamma = analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None])
     tau = np.column_stack([np.zeros(K.shape), eta_Z[:, None] / K[:, None] * Gamma])
     ratio2 = (P[:, 1:] / P[:, -1:]) ** 2
 
@@ -258,7 +221,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
         D = (P[:, 1:] ** 2 * np.exp(2 * z)).sum(axis=1)
         across = (K - 1) * C / (D * (D + K * C))
         X = across * (V * (D + V * C) / (V - 1) ** 2 if beta == "exact" else C)
-        return np.asarray(2 * X * P[:, -1] ** 2 * np.exp(w) / (C + D))
+        return 2 * X * P[:, -1] ** 2 * np.exp(w) / (C + D)
 
     w, found = np.zeros(K.shape), []
     scale = 1 / (K * rate(w))
@@ -298,4 +261,4 @@ def _logits_of_one_class(run: Trajectory) -> Floats:
     """Logits (N, 1 + d) of one class of a reduced run of equal classes: the common token, then the distinct ones."""
     kept = run.representatives
     assert kept is not None
-    return np.asarray(kept.z_of_kind(kept.z, 0))
+    return kept.z_of_kind(kept.z, 0)

@@ -14,7 +14,6 @@ import xarray
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation import phase_grids as grids
-from snapdyn.validation.design import Column, design_of, table
 from snapdyn.validation.observables import OF_THEORY
 
 Sections = dict[str, dict[str, Any]]
@@ -50,9 +49,7 @@ class Theory:
 
     def time(self, kind: str) -> Floats:
         """t* ("peak"), t0' ("start") or t0 ("end"); all are proportional to K."""
-        return self.K * _known(
-            lambda V, eta_Y: np.asarray(analytic.transition_time(1, V, eta_Y, kind=kind)), self.V, self.eta_Y
-        )
+        return self.K * _known(lambda V, eta_Y: analytic.transition_time(1, V, eta_Y, kind=kind), self.V, self.eta_Y)
 
     @property
     def rho(self) -> Floats:
@@ -62,7 +59,7 @@ class Theory:
     @property
     def driven_by_transition(self) -> Floats:
         """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4; below 1 growth under Eq. (10) is linear until t0."""
-        u = _known(lambda V: np.asarray(analytic.u_plus(V)), self.V)
+        u = _known(lambda V: analytic.u_plus(V), self.V)
         return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
 
 
@@ -189,9 +186,12 @@ class Panel:
     def table(self) -> xarray.Dataset:
         """Measure the variable in all cells: the dataset that a sweep with these settings gives."""
         found = self.measure(self.settings, *self.axes.values())
-        design = design_of({name: values.tolist() for name, values in reversed(list(self.axes.items()))}, {})
-        cells = [{self.variable: value} for value in found.ravel().tolist()]
-        return table(design, cells, [Column(self.variable)]).assign_attrs(settings=json.dumps(self.settings))
+        coordinates = {
+            name.rpartition(".")[2]: (name.rpartition(".")[2], values, {"parameter": name})
+            for name, values in reversed(list(self.axes.items()))
+        }
+        data = {self.variable: (tuple(coordinates), found)}
+        return xarray.Dataset(data, coordinates, {"settings": json.dumps(self.settings)})
 
 
 def panels(
@@ -234,13 +234,18 @@ def panels(
     }
     of_rates: Sections = {"classes": whole | {"common_probability": gap_probability}, "ladder": ladder}
     fallen = partial(grids.fallen_share, instances=instances)
+
+    def gaps(axes: dict[str, Floats]) -> Callable[[Sections, Floats, Floats], Floats]:
+        x, y = (name.partition(".")[2] for name in axes)
+        return partial(grids.largest_gaps, over=(x, y))
+
     return {
         "entropy": Panel("entropy", entropy, rates, grids.final_entropy),
         "fallen": Panel("fallen_share", of_flow(drawn, last_time), rates, fallen),
         "times": Panel("transition_time", slow, sizes, grids.transition_times),
-        "gaps": Panel("largest_gap", of_few, few, grids.gaps_over_vocabulary),
-        "number_gaps": Panel("largest_gap", of_many, many, grids.gaps_over_vocabulary),
-        "rate_gaps": Panel("largest_gap", of_rates, gap_rates, grids.gaps_over_rates),
+        "gaps": Panel("largest_gap", of_few, few, gaps(few)),
+        "number_gaps": Panel("largest_gap", of_many, many, gaps(many)),
+        "rate_gaps": Panel("largest_gap", of_rates, gap_rates, gaps(gap_rates)),
         "flow": Panel("phase", of_flow(pair, last_time, eta_Y=1.0), shares, grids.phases),
         "modified": Panel("phase", of_flow(pair, last_time, "ModifiedDecoder", eta_Y=1.0), shares, grids.phases),
     }
@@ -249,7 +254,7 @@ def panels(
 def whole_numbers(first: float, last: float, count: int) -> Floats:
     """Return `count` different whole numbers, log-spaced where these are more than 1 apart."""
     places = np.arange(count)
-    return np.asarray(np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places)
+    return np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places
 
 
 def dataset_of(shown: Mapping[str, Panel]) -> xarray.Dataset:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.errors import InputError, choice, list_of, number, pair, real_array, shown, text
 
+Axis = tuple[str, NDArray[Any]]  # label and values
 LineKind = Literal["theory", "simulation", "printed", "control", "bound"]
 
 
@@ -168,3 +170,11 @@ class Map:
             )
         if self.x.ndim != 1 or self.y.ndim != 1 or (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
             raise InputError(f"expected map {shown(self.title)} to have increasing x and y, received others; sort them")
+
+    @staticmethod
+    def over(
+        title: str, x: Axis, y: Axis, quantity: str, measure: Callable[..., float | None], *more: Any, **scales: Any
+    ) -> Map:
+        """Map of measure(x, y), None where there is no number; `more`: the threshold and the boundaries."""
+        violation = np.array([[measure(a, b) for a in x[1].tolist()] for b in y[1].tolist()], dtype=float)
+        return Map(title, x[0], y[0], quantity, x[1], y[1], violation, *more, **scales)

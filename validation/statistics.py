@@ -17,7 +17,7 @@ MOST_ORDER = 100  # of the next term: a larger power of x underflows
 
 def standard_error(sample: Floats, axis: int = 0) -> Floats:
     """Return the standard error of the mean of `sample` over `axis`, which needs at least two values."""
-    return np.asarray(sample.std(axis=axis, ddof=1) / np.sqrt(sample.shape[axis]))
+    return sample.std(axis=axis, ddof=1) / np.sqrt(sample.shape[axis])
 
 
 @dataclass(frozen=True)

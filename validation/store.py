@@ -36,7 +36,6 @@ from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult
 
-FORMAT = 4
 # What a claim's numbers come from; figures and the face only show them.
 ROOMS = ("analytic", "dynamics", "validation", "errors", "memory", "parallel", "registry")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
@@ -125,7 +124,7 @@ class FinishedClaims:
             loaded = []
         else:
             return None  # made in a notebook or a script: nothing tells whether it has changed
-        facts = (FORMAT, entry.id, level, self._seed, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
+        facts = (entry.id, level, self._seed, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
         return self._folder / f"{hashed_name(facts)}.json"
 
     def _leave_out(self, why: str) -> None:

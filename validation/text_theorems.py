@@ -159,40 +159,24 @@ def theorem_3_on(run: Trajectory, within_query: bool = False) -> GainLaw:
     """
     classes = _classes_of(run)
     z0, z = run.z_initial[classes.z_coordinates], run.z_support[-1]
-    slot, starts = classes.z_of_entry, classes.P.indptr
-    log_weight = np.log(classes.P.data) + z0[slot]
+    slot, n, starts = classes.z_of_entry, classes.class_of_entry, classes.P.indptr[:-1]
     distinct = token_roles(classes)[slot] <= (1 if within_query else 0)
-    first: list[Ints] = []
-    second: list[Ints] = []
-    rises = []
-    for start, stop in pairwise(starts.tolist()):
-        own = start + np.flatnonzero(distinct[start:stop])
-        if own.size < 2:
-            continue
-        dominant = own[np.argmax(log_weight[own])]
-        others = own[log_weight[own] < log_weight[dominant] - 1e-12]
-        if others.size == 0:
-            continue
-        rises.append(z[slot[dominant]] > z0[slot[dominant]])
-        first.append(np.full(others.size, dominant))
-        second.append(others)
-    if not first:
+    log_weight = np.log(classes.P.data) + z0[slot]
+    largest = np.maximum.reduceat(np.where(distinct, log_weight, -np.inf), starts)[n]
+    b = np.flatnonzero(distinct & (log_weight < largest - 1e-12))
+    if not b.size:
         return GainLaw(0, math.nan, math.nan, math.nan, math.nan, 0, math.nan)
-    a, b = np.concatenate(first), np.concatenate(second)
+    first = np.flatnonzero(distinct & (log_weight == largest))[::-1]  # the last assignment below is the first token
+    dominant = np.zeros(classes.num_classes, dtype=int)
+    dominant[n[first]] = first
+    a = dominant[n[b]]
     r_0 = np.expm1(2.0 * (log_weight[a] - log_weight[b]))
     move = z[slot] - z0[slot]
     r_t = np.expm1(2.0 * (log_weight[a] - log_weight[b] + move[a] - move[b]))
-    error = np.abs(r_0 * np.exp(2.0 * move[a]) - r_t) / np.abs(r_t)
-    frozen = np.abs(r_0 - r_t) / np.abs(r_t)
-    return GainLaw(
-        a.size,
-        float(np.median(error)),
-        float(np.quantile(error, 0.9)),
-        float(np.median(frozen)),
-        float(np.quantile(frozen, 0.9)),
-        len(rises),
-        float(np.mean(rises)),
-    )
+    errors = [np.abs(predicted - r_t) / np.abs(r_t) for predicted in (r_0 * np.exp(2.0 * move[a]), r_0)]
+    (median, high), (frozen, frozen_high) = np.quantile(errors, (0.5, 0.9), axis=1).T.tolist()
+    rises = move[np.unique(a)] > 0
+    return GainLaw(a.size, median, high, frozen, frozen_high, rises.size, float(rises.mean()))
 
 
 @dataclass(frozen=True)
@@ -212,15 +196,17 @@ def winners_and_losers(run: Trajectory, count: int = 3) -> list[tuple[list[Move]
     end = classes.attention_from_support(run.z_support[-1])
     roles = token_roles(classes)[classes.z_of_entry]
     by_class = []
-    for first, stop in pairwise(classes.P.indptr.tolist()):
-        change = end[first:stop] - start[first:stop]
-        order = first + np.argsort(-change, kind="stable")
-        moves = [
+
+    def moves(entries: Ints, sign: int) -> list[Move]:
+        return [
             Move(int(classes.P.indices[i]), float(start[i]), float(end[i]), int(roles[i]))
-            for i in (*order[:count], *order[::-1][:count])
+            for i in entries[:count]
+            if sign * end[i] > sign * start[i]
         ]
-        half = len(moves) // 2
-        by_class.append(([m for m in moves[:half] if m.end > m.start], [m for m in moves[half:] if m.end < m.start]))
+
+    for first, stop in pairwise(classes.P.indptr.tolist()):
+        order = first + np.argsort(start[first:stop] - end[first:stop], kind="stable")
+        by_class.append((moves(order, 1), moves(order[::-1], -1)))
     return by_class
 
 

@@ -52,12 +52,12 @@ def recursion(vocab_size: float, eta_Y: float, visits: NDArray[np.int64], others
 
 def discrete_logits(vocab_size: float, eta_Y: float, visits: NDArray[np.int64]) -> Floats:
     """u = V h* after each of the increasing numbers of `visits`, by the recursion (33)."""
-    return np.asarray(recursion(float(vocab_size), float(eta_Y), visits, float(vocab_size) - 1, 1.0))
+    return recursion(float(vocab_size), float(eta_Y), visits, float(vocab_size) - 1, 1.0)
 
 
 def visits_of(u: Floats, eta_Y: float | Floats, vocab_size: float | Floats) -> Floats:
     """Visits s at which V h(s) = u, by (45) solved for s."""
-    return np.asarray((np.expm1(u) + (vocab_size - 1) * u) / (vocab_size * eta_Y))
+    return (np.expm1(u) + (vocab_size - 1) * u) / (vocab_size * eta_Y)
 
 
 def single_token_classes(num_classes: int, vocab_size: int) -> SequenceClasses:
@@ -71,7 +71,7 @@ def own_lead(run: Trajectory) -> Floats:
     assert run.decoder_rows is not None
     W = run.Y[:, run.decoder_rows]
     own = np.arange(W.shape[1])
-    return np.asarray(W[:, own, own] - W[:, :, -1])
+    return W[:, own, own] - W[:, :, -1]
 
 
 def outputs(instance: Instance) -> tuple[Ints, Floats]:
@@ -85,7 +85,7 @@ def outputs(instance: Instance) -> tuple[Ints, Floats]:
 def logits_of(instance: Instance, u: Floats) -> Floats:
     """w_n = (V-1) h_n zeta_n (S, columns) of u_n = V h_n: (1 - 1/V) u_n at the next token, -u_n/V at other outputs."""
     column, copies = outputs(instance)
-    return np.asarray(u[:, None] * ((column[:, None] == np.arange(copies.size)) - 1 / instance.vocab_size))
+    return u[:, None] * ((column[:, None] == np.arange(copies.size)) - 1 / instance.vocab_size)
 
 
 def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
@@ -93,15 +93,28 @@ def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
     return output_errors(W, copies, column) / copies
 
 
+def whole_steps(instance: Instance, drawn: Ints, moves: Floats, readout: Floats) -> Floats:
+    """State (L, columns) after whole steps of the drawn classes, from 0: n adds eta_Y moves[n] (e_n - alpha_n)^T.
+
+    The logits of class n are readout[n] times the state; moves and readout are (S, L).
+    """
+    column, copies = outputs(instance)
+    state = np.zeros((moves.shape[1], copies.size))
+    for n in drawn:
+        error = errors_of(readout[[n]] @ state, column[[n]], copies)
+        state += instance.eta_Y * np.outer(moves[n], error)
+    return state
+
+
 def slope_of_h(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """h'(s) = eta_Y/(V-1+exp(V h(s))), at s = 0 where s is negative."""
     h = analytic.h(np.maximum(s, 0.0), eta_Y, vocab_size)
-    return np.asarray(eta_Y / (vocab_size - 1 + np.exp(vocab_size * h)))
+    return eta_Y / (vocab_size - 1 + np.exp(vocab_size * h))
 
 
 def elasticity(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
     """s h'(s)/h(s), at most 1: relative change of h per relative change of the count."""
-    return np.asarray(s * slope_of_h(s, eta_Y, vocab_size) / analytic.h(s, eta_Y, vocab_size))
+    return s * slope_of_h(s, eta_Y, vocab_size) / analytic.h(s, eta_Y, vocab_size)
 
 
 def log_error(u: Floats, vocab_size: int) -> Floats:

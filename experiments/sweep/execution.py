@@ -17,7 +17,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
 from snapdyn.parallel import WorkerPool, cores
-from snapdyn.validation.design import TIME, Column, Values, table
+from snapdyn.validation.design import TIME, Values, table
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
@@ -289,11 +289,8 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
 
     It is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was run.
     """
-    steps = {"units": "SGD steps"} if sweep.kind == TRANSFORMER else {}
-    columns = [
-        Column(each.name, each.attributes | (steps if each is TIME else {}), each.dims, each.text)
-        for each in sweep.measured
-    ]
+    time = replace(TIME, unit="SGD steps") if sweep.kind == TRANSFORMER else TIME
+    columns = [time if each is TIME else each for each in sweep.measured]
     dataset = table(sweep.design, values, columns, taken_names())
     missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
     failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)

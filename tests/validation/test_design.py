@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from snapdyn.dynamics.observables import Observable
 from snapdyn.errors import InputError
-from snapdyn.validation.design import Column, design_of, over_grid, table
+from snapdyn.validation.design import design_of, table
 
-TIME = Column("time", {"units": "steps"}, ("time",))
+
+def column(name: str, dims: tuple[str, ...] = (), text: bool = False) -> Observable:
+    return Observable(name, name, "steps", lambda run: run, dims, text=text)
+
+
+TIME = column("time", ("time",))
 
 
 def test_cells_are_the_product_of_what_goes_together_and_what_is_crossed() -> None:
@@ -40,8 +46,8 @@ def test_what_is_no_design_is_refused(crossed: dict[str, list], together: dict[s
 
 def test_a_table_has_series_labels_and_gaps() -> None:
     """Assert a coordinate of times that all cells share, a variable of others, rungs, and NaN or "" for no value."""
-    gap, name = Column("gap", dims=("rung",)), Column("name", text=True)
-    series = Column("series", {"units": "nats"}, ("time",))
+    gap, name = column("gap", ("rung",)), column("name", text=True)
+    series = column("series", ("time",))
     cells = [
         {"series": [1.0, 2.0], "time": [0.0, 5.0], "gap": {"leading beta": 1.0}, "name": "a"},
         {"series": [3.0, 4.0], "time": [0.0, 5.0], "gap": {"leading beta": 2.0, "exact beta": 3.0}, "name": "b"},
@@ -59,9 +65,3 @@ def test_a_table_has_series_labels_and_gaps() -> None:
     data = table(design, cells, [series, TIME, gap, name])
     np.testing.assert_array_equal(data.times, [[0, 5], [0, np.nan], [np.nan, np.nan]])
     np.testing.assert_array_equal(data.series[1], [3, np.nan])
-
-
-def test_a_grid_has_a_dimension_per_axis_and_nan_for_no_number() -> None:
-    """Assert the order of the axes, and that `measure` gets the values by name."""
-    found = over_grid(lambda y, x: None if x == y else 10 * y + x, {"y": [1, 2], "x": np.array([1, 2, 3])})
-    np.testing.assert_array_equal(found, [[np.nan, 12, 13], [21, np.nan, 23]])

@@ -19,15 +19,15 @@ from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
     decoder_map,
-    decoder_picture,
     distinct_fall_map,
     fall_onset,
-    fallen,
     flow_at_ratio,
     momentum_map,
     rates_map,
 )
 from snapdyn.validation.measured import Measured
+from snapdyn.validation.observables import fallen
+from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
 from snapdyn.validation.search.counterexamples import load
@@ -155,6 +155,15 @@ def test_map_holds_the_mean_over_its_instances() -> None:
     assert {line.kind for line in found.boundaries} == {"printed"}
 
 
+def test_a_map_has_a_row_per_y_and_nan_for_no_number() -> None:
+    """Assert the order of the axes, and NaN where `measure` has no number."""
+    found = Map.over(
+        "t", ("a", np.array([1, 2, 3])), ("b", np.array([1, 2])), "q", lambda x, y: None if x == y else 10 * y + x, 0.0
+    )
+    np.testing.assert_array_equal(found.violation, [[np.nan, 12, 13], [21, np.nan, 23]])
+    assert (found.xlabel, found.ylabel) == ("a", "b")
+
+
 def test_map_of_a_property_over_the_rates() -> None:
     """Assert that every cell is the property's number at its own eta_Z/eta_Y and V, NaN where there is none."""
 
@@ -168,13 +177,10 @@ def test_map_of_a_property_over_the_rates() -> None:
 
 
 def test_decoder_map_holds_the_margins_of_its_cells() -> None:
-    """Assert number less bound of two equal classes in every cell, whole V, and rows of that as the picture."""
+    """Assert number less bound of two equal classes in every cell, and whole V."""
     speed = Property("V h", "test", lambda i: Measured(analytic.h(i.t_end / 2, i.eta_Y, i.vocab_size), at_most=0.01))
     found = decoder_map(speed, "title", False)
     assert found.violation.shape == (13, 13)
     assert (found.y == found.y.astype(int)).all()
     expected = [[analytic.h(5000.0, eta_Y, V) - 0.01 for eta_Y in found.x] for V in found.y]
     np.testing.assert_allclose(found.violation, expected, rtol=1e-12)
-    lines = decoder_picture(speed).lines
-    np.testing.assert_allclose(lines[1].y, analytic.h(lines[1].x / 2, 1.0, 1000) - 0.01, rtol=1e-12)
-    assert (lines[-1].kind, lines[-1].y.any()) == ("bound", np.False_)

@@ -16,7 +16,6 @@ from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate, log_times
 from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, Report, load_claims, validate
-from snapdyn.validation.dense_algebra import growth_rate
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.register import claim, first_sentence
 from snapdyn.validation.sample_classes import counterexample
@@ -139,15 +138,6 @@ def test_the_counterexample_needs_coupled_attention() -> None:
     )
     assert fast_fall > 0.1
     assert slow_fall == 0.0
-
-
-def test_growth_rate_is_positive_and_printed_sign_differs() -> None:
-    """Assert xi_n > 0 with the exact beta, and that the printed sign in (88) gives other numbers (F5)."""
-    classes = counterexample()
-    z, h = np.zeros((1, classes.num_tokens)), np.full(3, 3.0 / 173)
-    exact, printed = growth_rate(classes, z, h), growth_rate(classes, z, h, "printed")
-    assert (exact > 0).all()
-    assert np.abs(printed / exact - 1).max() > 1e-3
 
 
 def test_a_sentence_does_not_end_at_the_name_of_an_equation() -> None:

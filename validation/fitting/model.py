@@ -16,6 +16,7 @@ from scipy.stats import t as t_distribution
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.integration.sensitivities import sensitivity
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -157,9 +158,9 @@ class FitModel:
             raise RuntimeError(f"a run simulated at the estimates {error}; use errors='seeds'") from error
         return np.array([observations.of_theory(run, self.quantity) for run in runs])
 
-    def run(self, system: type[System], values: Mapping[str, float], t: Floats) -> Trajectory:
+    def run(self, system: type[System], values: Mapping[str, float], t: Floats, **options: Any) -> Trajectory:
         """Trajectory of a system at the parameters, at times by the clock of the trace."""
-        return whole_run(self.build(system, values), t, rtol=RTOL, atol=RTOL / 100)
+        return whole_run(self.build(system, values), t, rtol=RTOL, atol=RTOL / 100, **options)
 
     def change(self, coordinates: Floats) -> Floats:
         """Observations minus those at t = 0, (N, m)."""
@@ -181,20 +182,16 @@ class FitModel:
                 "expected seq_len=None, or several seeds and errors='seeds', for a fit of the loss, received "
                 f"seq_len={self.seq_len}; the noise of short sequences in the loss is not computed"
             )
-        observe = observations.of_state(mean, self.quantity)
-        extra = np.zeros(self.t.size)
-
-        def rows(k: int, state: Floats) -> Floats:
-            if self.quantity == "loss":
-                extra[k] = observations.batch_variance(mean, mean.decoder(state), mean.z_support(state))
-            return observe(k, state)
-
-        covariance, variance = covariance_between_times(mean, self.t, rows)
+        covariance, variance = covariance_between_times(mean, self.t, observations.of_state(mean, self.quantity))
         factor = self.clock.noise_factor
-        m = covariance.shape[0] // self.t.size
         rarest = float(self.classes.prior.min())
         squares = factor * (variance + (1.0 - rarest) / (rarest * self.t))
-        return factor * covariance + np.diag(np.repeat(extra, m)) / self.clock.batch_size, squares
+        covariance *= factor
+        if self.quantity == "loss":
+            run = self.run(MeanField, values, self.t, save_decoder=True)
+            losses, prior = OBSERVABLES["class_loss"].values(run), self.classes.prior
+            covariance += np.diag(((losses - losses @ prior[:, None]) ** 2) @ prior) / self.clock.batch_size
+        return covariance, squares
 
 
 def least_weighted_squares(
@@ -213,7 +210,7 @@ def least_weighted_squares(
         lambda x: evaluated(*x)[0], np.clip(start, lower + 1e-6, upper - 1e-6), lambda x: evaluated(*x)[1],
         (lower, upper), "trf", xtol=1e-8, ftol=1e-10,
     )  # fmt: skip
-    return np.asarray(solution.x)
+    return solution.x
 
 
 def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats, weights: Weights) -> Errors:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.sensitivities import Sensitivity
@@ -98,7 +99,7 @@ def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     """Values on the entries of P, (..., nnz), minus their mean over each class."""
     starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
     means = np.add.reduceat(entries, starts, axis=-1) / lengths
-    return np.asarray(entries - np.repeat(means, lengths, axis=-1))
+    return entries - np.repeat(means, lengths, axis=-1)
 
 
 def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) -> Floats:
@@ -159,46 +160,32 @@ def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Float
         log_c = np.log(c)
         starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
         weights = -c * (log_c + np.repeat(entropy_of(c, starts), lengths))  # dH/d(ln P + z)
-        return np.asarray(np.add.reduceat(weights[:, None] * of_entry, starts, axis=0))
+        return np.add.reduceat(weights[:, None] * of_entry, starts, axis=0)
 
     return row
 
 
-def batch_variance(mean: FiniteLengthMeanField, decoder: Floats, z_support: Floats) -> float:
-    """Variance of the loss of one sequence over the draw of its class, infinite sequences, nats^2."""
-    classes, L = mean.classes, mean.layout
-    c = classes.attention_from_support(z_support)
-    starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
-    f = c / np.repeat(np.sqrt(np.add.reduceat(c * c, starts)), lengths)
-    logits = np.add.reduceat(f[:, None] * decoder[L.entry_row], starts, axis=0)
-    counts = np.ones(L.num_columns)
-    counts[-1] = L.last_column_multiplicity
-    largest = logits.max(axis=1)
-    own = logits[np.arange(classes.num_classes), L.column]
-    losses = largest + np.log((counts * np.exp(logits - largest[:, None])).sum(axis=1)) - own
-    average = classes.prior @ losses
-    return float(classes.prior @ (losses - average) ** 2)
-
-
 def common_share(classes: SequenceClasses) -> Floats:
     """Probability of all common tokens in each class, (S,)."""
-    common = classes.omega_size[classes.P.indices] > 1
-    return np.asarray(np.add.reduceat(np.where(common, classes.P.data, 0.0), classes.P.indptr[:-1]))
+    return np.add.reduceat(np.where(_common(classes), classes.P.data, 0.0), classes.P.indptr[:-1])
+
+
+def _common(classes: SequenceClasses) -> NDArray[np.bool_]:
+    """Whether the token of an entry of P is a common one."""
+    return classes.omega_size[classes.P.indices] > 1
 
 
 def common_direction(classes: SequenceClasses) -> Floats:
     """dP/d(logit of the common probability), (S, M): p (1 - p) over its share on each kind of token."""
     share = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
     change = np.zeros(classes.P.shape)
-    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(common, 1.0 - share, -share)
+    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(_common(classes), 1.0 - share, -share)
     return change
 
 
 def with_common_probability(classes: SequenceClasses, share: float) -> SequenceClasses:
     """Return the classes with another probability of common tokens, the same in every class."""
     before = common_share(classes)[classes.class_of_entry]
-    common = classes.omega_size[classes.P.indices] > 1
     P = classes.P.copy()
-    P.data = classes.P.data * np.where(common, share / before, (1.0 - share) / (1.0 - before))
+    P.data = classes.P.data * np.where(_common(classes), share / before, (1.0 - share) / (1.0 - before))
     return SequenceClasses(P, classes.query, classes.next_token, classes.prior, classes.vocab_size)

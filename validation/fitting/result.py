@@ -48,7 +48,7 @@ class Weights:
 
     def whiten(self, values: Floats) -> Floats:
         """L^-1 times values (n,) or (n, k)."""
-        return np.asarray(self.inverse @ values)
+        return self.inverse @ values
 
 
 def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats, num_seeds: int) -> Weights:

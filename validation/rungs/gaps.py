@@ -139,15 +139,11 @@ class Ladder:
 
     def _repr_html_(self) -> str:
         """Table of the rungs, for notebooks: the largest gap of each to the rung above, with its observable."""
-        rows = {}
-        for above, rung in zip((None, *self.rungs), self.rungs, strict=False):
-            runs = f"{len(rung.runs)} runs" if len(rung.runs) > 1 else "1 run"
-            if above is None:
-                rows[rung.name] = runs
-                continue
-            gaps = self.compare(above.name, rung.name).gap.max("t")
+        rows = {rung.name: f"{len(rung.runs)} run{'s' * (len(rung.runs) > 1)}" for rung in self.rungs}
+        for above, rung in pairwise(self.rungs):
+            gaps = self.gaps.gap.sel(rung=rung.name).max("t")
             worst = gaps.fillna(-1.0).idxmax().item()
-            rows[rung.name] = f"{runs}; largest gap to {above.name}: {gaps.sel(observable=worst).item():.3g} ({worst})"
+            rows[rung.name] += f"; largest gap to {above.name}: {gaps.sel(observable=worst).item():.3g} ({worst})"
         return html_table("Ladder", rows | {name: f"does not apply: {why}" for name, why in self.absent.items()})
 
     def __getitem__(self, name: str) -> Rung:

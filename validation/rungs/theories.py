@@ -27,43 +27,13 @@ from snapdyn.errors import (
 )
 from snapdyn.validation.rungs.build import PRECISION, RungPlan, climb, required_steps, rounded_steps
 from snapdyn.validation.rungs.gaps import Ladder
+from snapdyn.validation.rungs.orders import Fit
 from snapdyn.validation.rungs.run import CLOSED, DESCENT, NotApplicable
-from snapdyn.validation.statistics import Order, fit_order
 
 STOCHASTIC, FLOW = "stochastic", "flow"
 ClosedForm = Callable[[Floats], Any]
 # Gaps below this are the errors of the flow's integration, not of the steps.
 SMALLEST_GAP = 1e-7
-
-
-@dataclass(frozen=True, eq=False)
-class FittedOrder:
-    """Order of a rung's approximation in the step size h, fitted at a fixed time of the flow.
-
-    Attributes
-    ----------
-    rung : str
-        "descent": largest difference from the flow. "stochastic": spread of the seeds, root of the mean variance.
-    parameter : (N,) array
-        Step sizes.
-    gap : (N,) array
-        Relative to the largest change of the state on the flow.
-    expected : float
-        1 for descent, 1/2 for the spread.
-    order : Order
-        The fit.
-    """
-
-    rung: str
-    parameter: Floats
-    gap: Floats
-    expected: float
-    order: Order
-
-    @property
-    def agrees(self) -> bool:
-        """Whether the fitted order is the expected one, within a margin that separates neighbouring orders."""
-        return self.order.agrees(self.expected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +60,7 @@ class TheoryLadder(Ladder):
     seed: int = 0
     steps: Ints | None = None
 
-    def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, FittedOrder]:
+    def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, Fit]:
         """Halve the step size, at fixed times of the flow, and fit the orders of descent and of the stochastic rung.
 
         Parameters
@@ -102,9 +72,11 @@ class TheoryLadder(Ladder):
 
         Returns
         -------
-        dict of str to FittedOrder
-            By rung; a rung that the ladder does not have is left out, and so is descent where it equals the flow to the
-            tolerance of the integration.
+        dict of str to Fit
+            By rung, with its `order` and whether it `agrees` with the one expected: 1 for the distance of descent, 1/2
+            for the spread of the seeds, both relative to the largest change of the state on the flow. A rung that the
+            ladder does not have is left out, and so is descent where it equals the flow to the tolerance of the
+            integration.
 
         Raises
         ------
@@ -152,10 +124,9 @@ class TheoryLadder(Ladder):
                 "sample_update"
             )
         if DESCENT in names and gaps.max() > SMALLEST_GAP:
-            found[DESCENT] = FittedOrder(DESCENT, sizes, gaps, 1.0, fit_order(sizes, gaps, next_order=1.0))
+            found[DESCENT] = Fit("descent to flow, in the step", DESCENT, sizes, gaps, None, 1.0, 1.0)
         if STOCHASTIC in names:
-            order = fit_order(sizes, spreads, errors, next_order=1.0)
-            found[STOCHASTIC] = FittedOrder(STOCHASTIC, sizes, spreads, 0.5, order)
+            found[STOCHASTIC] = Fit("spread of the seeds, in the step", STOCHASTIC, sizes, spreads, errors, 0.5, 1.0)
         return found
 
 
@@ -291,17 +262,17 @@ def ladder_of(
 
 def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
     """The closed form as a trajectory."""
-    state, observables = None, {}
+    start = integrate(system, [0.0])
+    changes: dict[str, Any] = {"state": None, "state_shapes": {}, "observables": {}}
     if isinstance(given, Mapping):
-        of_start = system.observables(system.initial_state()[None])
-        shapes = dict(system.state_shapes) | {name: values.shape[1:] for name, values in of_start.items()}
+        shapes = dict(start.state_shapes) | {name: values.shape[1:] for name, values in start.observables.items()}
         for name, values in given.items():
-            observables[name] = finite_array(f"closed_form {name!r}", values)
-            expected = (times.size, *shapes.get(name, observables[name].shape[1:]))
-            if observables[name].shape != expected:
+            found = changes["observables"][name] = finite_array(f"closed_form {name!r}", values)
+            expected = (times.size, *shapes.get(name, found.shape[1:]))
+            if found.shape != expected:
                 raise InputError(
                     f"expected {times.size} values of {name!r}, together of shape {expected}, from closed_form, "
-                    f"received shape {observables[name].shape}; return one for each time"
+                    f"received shape {found.shape}; return one for each time"
                 )
     else:
         state = finite_array("closed_form", given)
@@ -310,18 +281,5 @@ def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
                 f"expected states of shape {(times.size, system.size)} from closed_form, received {state.shape}; "
                 "return a row for each time, or a mapping of names to values"
             )
-        observables = system.observables(state)
-    lacking: Any = None
-    return Trajectory(
-        classes=None,
-        t=times,
-        z_support=lacking,
-        z_initial=lacking,
-        loss=lacking,
-        system=f"closed form of {system.name}",
-        parameters=dict(system.parameters),
-        observables=observables,
-        state=state,
-        value_names=system.value_names,
-        state_shapes=dict(system.state_shapes) if state is not None else {},
-    )
+        changes = {"state": state, "observables": system.observables(state)}
+    return start.changed(t=times, system=f"closed form of {system.name}", **changes)

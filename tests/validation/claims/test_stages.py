@@ -144,7 +144,7 @@ def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float
     step, visits = 1e-3, t_end / 4
     u = analytic.h(visits * np.exp([-step, step]), 0.7, vocab_size)
     slope = float(np.diff(np.log(u))[0]) / (2 * step)
-    measured = insight_c.elasticity(Instance.of(classes, 0.7, 0.1, t_end))
+    measured = insight_c.AFTER.measure(Instance.of(classes, 0.7, 0.1, t_end))
     assert measured == pytest.approx(slope, rel=1e-4)
 
 

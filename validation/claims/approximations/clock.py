@@ -8,11 +8,21 @@ import numpy as np
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.dense_algebra import attention_drift, modified_decoder_gradient
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import MODIFIED, most_evaluations
-from snapdyn.validation.statement import EXACT, SGD, Claim, Instance, Measured, Property, run_on_rung
+from snapdyn.validation.statement import (
+    EXACT,
+    MODIFIED,
+    SGD,
+    Claim,
+    Instance,
+    Measured,
+    Property,
+    attention_drift,
+    modified_decoder_gradient,
+    most_evaluations,
+    run_on_rung,
+)
 
 DOMAIN = replace(SEVERAL, name="Eq. (10), any priors", ratio=(1e-3, 10.0), horizon=(1.0, 1e4))
 # A central difference over this relative step errs by its square; the solver's error is divided by it.

@@ -10,22 +10,27 @@ from snapdyn import analytic
 from snapdyn.dynamics import log_times, single_common_token
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.dense_algebra import attention_drift, dense_attention
-from snapdyn.validation.requirements import UNIFORM, WEAK_CORRELATION, ZERO_START
 from snapdyn.validation.rungs.build import ladder
-from snapdyn.validation.rungs.run import CLOSED, MODIFIED, ORBIT
 from snapdyn.validation.statement import (
+    CLOSED,
     DESCENT,
     EXACT,
     LEADING,
     MEAN_FIELD,
+    MODIFIED,
+    ORBIT,
     REDUCED,
     SGD,
+    UNIFORM,
+    WEAK_CORRELATION,
+    ZERO_START,
     Claim,
     Instance,
     Measured,
     Property,
     Requirement,
+    attention_drift,
+    dense_attention,
 )
 
 # The larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2; K/V and unequal overlaps take the rest.

@@ -10,12 +10,12 @@ import numpy as np
 from snapdyn.dynamics import Trajectory, momentum_clock
 from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.maps import momentum_map
-from snapdyn.validation.requirements import ZERO_START
 from snapdyn.validation.sample_classes import strongly_correlated_classes
 from snapdyn.validation.statement import (
     DESCENT,
     MEAN_FIELD,
     SGD,
+    ZERO_START,
     Claim,
     Instance,
     Measure,

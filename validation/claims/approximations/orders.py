@@ -3,8 +3,7 @@
 from functools import cache, partial
 
 from snapdyn.validation.rungs.orders import BATCH, LENGTH, SPREAD, STEP, Fit, measured_fits
-from snapdyn.validation.statement import LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Property
-from snapdyn.validation.statistics import DECISIVE
+from snapdyn.validation.statement import DECISIVE, LEADING, MEAN_FIELD, REDUCED, SGD, Claim, Measured, Property
 
 
 @cache

@@ -11,13 +11,13 @@ from snapdyn.dynamics import ClassKind, symmetric_classes
 from snapdyn.validation.claims.attention._shared import FLOWS, distinct_tokens, falls, one_way
 from snapdyn.validation.linear_response import LITTLE_MEMORY
 from snapdyn.validation.maps import slow_attention_map
-from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.run import MODIFIED
 from snapdyn.validation.sample_classes import counterexample
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
+    MODIFIED,
     SGD,
+    ZERO_START,
     Box,
     Claim,
     Instance,
@@ -26,8 +26,8 @@ from snapdyn.validation.statement import (
     load,
     run_on_rung,
     runs_on_rung,
+    standard_error,
 )
-from snapdyn.validation.statistics import standard_error
 
 # What decides is (eta_Z/eta_Y) (V h)^2, which grows with ln t.
 DOMAIN = replace(FLOWS, name="slow attention", vocab_size=(2, 10**6), ratio=(1e-6, 1e-1))

@@ -9,13 +9,22 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.maps import common_logit_maps, common_logit_ratio
-from snapdyn.validation.requirements import ZERO_START
-from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.statement import Claim, Headline, Instance, Measure, Measured, Property, flow
+from snapdyn.validation.statement import (
+    MODIFIED,
+    ORIGINAL,
+    ZERO_START,
+    Claim,
+    Floats,
+    Headline,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    flow,
+)
 
 DOMAIN = replace(
     SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)
@@ -97,7 +106,7 @@ def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Floats:
     least /= 1 + np.where(least > 0, up, down) * rest
     most = (2 * up - down + rest) / (1 + down * rest)
     share = np.where(ratio >= 1, (ratio - 1) / (most - 1 + SOLVER), (1 - ratio) / (1 - least + SOLVER))
-    return np.asarray(share * (1 - np.eye(instance.num_classes)))
+    return share * (1 - np.eye(instance.num_classes))
 
 
 def beta_of_original_flow(instance: Instance, run: OriginalFlow) -> Floats:
@@ -117,7 +126,7 @@ def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
     G = instance.gram
     pairs = ((G - np.eye(len(G))) * run.U[:, None, :]).max(axis=(1, 2))
     rest = np.exp(np.minimum(run.S, 300.0)) * (run.U @ G).max(axis=1) / (instance.vocab_size - 1)
-    return np.asarray(run.S / (pairs + rest))
+    return run.S / (pairs + rest)
 
 
 def printed_size(instance: Instance, run: OriginalFlow) -> Floats:

@@ -9,13 +9,24 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS, UNIFORM, WEAK_CORRELATION
-from snapdyn.validation.rungs.run import CLOSED
-from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measure, Measured, Property, flow
+from snapdyn.validation.statement import (
+    CLOSED,
+    LARGE_VOCABULARY,
+    MEAN_FIELD,
+    OWN_NEXT_TOKENS,
+    UNIFORM,
+    WEAK_CORRELATION,
+    Claim,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    flow,
+)
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0

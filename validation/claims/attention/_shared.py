@@ -8,14 +8,30 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
-from snapdyn.validation.dense_algebra import EPS, attention_drift, modified_decoder_gradient
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
 from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OVERLAPPING, OWN_NEXT_TOKENS, SEVERAL_CLASSES
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Family, Instance, Measured, Property, Requirement, flow
+from snapdyn.validation.statement import (
+    EPS,
+    EXACT,
+    INDEPENDENT_ATTENTION,
+    MEAN_FIELD,
+    OVERLAPPING,
+    OWN_NEXT_TOKENS,
+    SEVERAL_CLASSES,
+    Family,
+    Floats,
+    Instance,
+    Ints,
+    Measured,
+    Property,
+    Requirement,
+    attention_drift,
+    flow,
+    modified_decoder_gradient,
+    noise,
+)
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}
@@ -63,7 +79,7 @@ def row_sum(instance: Instance) -> float:
         return 0.0
     p = instance.prior
     terms = (instance.gram * np.maximum(1.0, p / p[:, None]))[~np.eye(K, dtype=bool)].reshape(K, K - 1)
-    return np.asarray(terms.sum(axis=1) - terms.min(axis=1)).max()
+    return (terms.sum(axis=1) - terms.min(axis=1)).max()
 
 
 SMALL_OVERLAPS = Requirement(
@@ -115,7 +131,7 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     moved = owners.any(axis=0)
     query, token = query[moved], token[moved]
     rounding = noise(instance, rung)
-    change = run.z - np.asarray(run.z_initial)
+    change = run.z - run.z_initial
     paths = SIGNS[tokens] * change[:, query, token]
     drop = drop_below_maximum(np.vstack([np.zeros(token.size), paths]))[1:] - rounding
     if drop.max(initial=0.0) > 0:
@@ -153,7 +169,7 @@ def without_normalisation(instance: Instance, tokens: Tokens) -> Measured | None
 
 def heights(instance: Instance) -> Floats:
     """h(p_n t) at t_end, (S,)."""
-    return np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
+    return analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size)
 
 
 def speed(instance: Instance) -> Measured:

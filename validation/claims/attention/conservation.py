@@ -6,10 +6,21 @@ from functools import partial
 import numpy as np
 
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.dense_algebra import EPS, dense_attention, modified_decoder_gradient
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import resolution
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, flow
+from snapdyn.validation.statement import (
+    EPS,
+    EXACT,
+    INDEPENDENT_ATTENTION,
+    MEAN_FIELD,
+    OWN_NEXT_TOKENS,
+    Claim,
+    Instance,
+    Measured,
+    Property,
+    dense_attention,
+    flow,
+    modified_decoder_gradient,
+    resolution,
+)
 
 DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_tokens=True)
 

@@ -15,11 +15,11 @@ from snapdyn.validation.claims.attention._shared import (
     drift_at_end,
     one_way,
 )
-from snapdyn.validation.dense_algebra import IDENTITY_ERROR, LINEAR_ALGEBRA
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.requirements import ONE_QUERY
 from snapdyn.validation.statement import (
+    IDENTITY_ERROR,
+    LINEAR_ALGEBRA,
     MEAN_FIELD,
+    ONE_QUERY,
     SGD,
     Box,
     Claim,
@@ -30,15 +30,15 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
     load,
+    standard_error,
 )
-from snapdyn.validation.statistics import standard_error
 
 
 def spread_of_profiles(instance: Instance) -> float:
     """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
     common = (instance.P * np.exp(starts(instance)))[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
-    return np.asarray(np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
+    return (np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
 
 
 PROPORTIONAL = Requirement(
@@ -85,7 +85,7 @@ def two_classes(ratio: float, overlap: float) -> float:
     token = np.sqrt(overlap / 2) / np.array([1.0, ratio])
     common = np.column_stack([token, [np.sqrt(overlap - token.prod())] * 2])
     (rates,), _ = drift_at_end(instance_of(common, np.sqrt(1 - (common**2).sum(axis=1)), [0, 0], 100))
-    return float(rates[0] / np.abs(rates).max())
+    return rates[0] / np.abs(rates).max()
 
 
 def grows(ratio: float, overlap: float, mean: float) -> Measured:
@@ -97,18 +97,11 @@ def where_it_grows(level: str) -> Map:
     """Rate of a common token of two classes."""
     points = 81 if level == "full" else 21
     ratio, overlap = np.geomspace(1, 1000, points), np.geomspace(0.01, 0.6, points)
-    return Map(
-        title="Rate of a common token, two classes",
-        xlabel="f_1l/f_2l",
-        ylabel="f_1.f_2",
-        quantity="z_l' over the largest rate",
-        x=ratio,
-        y=overlap,
-        violation=over_grid(two_classes, {"overlap": overlap, "ratio": ratio}),
-        threshold=0.0,
-        boundaries=(Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap),),
-        scale="linear",
-    )
+    boundary = Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap)
+    return Map.over(
+        "Rate of a common token, two classes", ("f_1l/f_2l", ratio), ("f_1.f_2", overlap), "z_l' over the largest rate",
+        two_classes, 0.0, [boundary], scale="linear",
+    )  # fmt: skip
 
 
 CLAIM = Claim(

@@ -6,11 +6,19 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
-from snapdyn.validation.dense_algebra import EPS, attention_drift, dense_attention
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.statement import (
+    EPS,
+    INDEPENDENT_ATTENTION,
+    OWN_NEXT_TOKENS,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    attention_drift,
+    dense_attention,
+)
 
 # Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
 OPERATIONS = 1e3

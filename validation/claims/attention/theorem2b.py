@@ -6,8 +6,7 @@ from functools import partial
 from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.requirements import ONE_COMMON_TOKEN
-from snapdyn.validation.statement import MEAN_FIELD, Claim, load
+from snapdyn.validation.statement import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 IN_MEAN_FIELD = one_way(

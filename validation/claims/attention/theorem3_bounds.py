@@ -18,16 +18,14 @@ from snapdyn.validation.claims.attention._shared import (
     early_gradient,
     falls,
 )
-from snapdyn.validation.dense_algebra import dense_attention, growth_over_gamma
 from snapdyn.validation.linear_response import response
 from snapdyn.validation.maps import common_logit_maps
-from snapdyn.validation.observables import FALL, growth_exponents, growth_integral
-from snapdyn.validation.requirements import UNIFORM
-from snapdyn.validation.rungs.run import noise
+from snapdyn.validation.observables import FALL, growth_exponents
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
+    UNIFORM,
     Claim,
     Family,
     Instance,
@@ -35,7 +33,10 @@ from snapdyn.validation.statement import (
     Picture,
     Property,
     Requirement,
+    dense_attention,
     flow,
+    growth_over_gamma,
+    noise,
     run_on_rung,
 )
 
@@ -59,7 +60,7 @@ def leaves_bounds(
     run = flow(instance, rung, 121)
     if run is None:
         return None
-    classes, start = instance.classes, np.asarray(run.z_initial)
+    classes, start = instance.classes, run.z_initial
     (B, xi_change), (coarse, _) = (
         growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)
     )
@@ -115,7 +116,7 @@ def speed_difference(instance: Instance) -> float:
     mean_field = 1 - 1 / V - (f * g).sum(axis=1) / p
     theorem = growth_over_gamma((G - np.eye(len(G)))[None], V, p[None])[0] * (1 - 1 / V) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.nan_to_num(np.abs(theorem / mean_field - 1), nan=np.inf).max())
+        return np.nan_to_num(np.abs(theorem / mean_field - 1), nan=np.inf).max()
 
 
 SAME_SPEED = Requirement(
@@ -140,7 +141,7 @@ def picture() -> Picture:
     """Growth of a dominant token along a run, and its bounds."""
     (classes,) = weak_instances(1, first_seed=300)
     run, l0 = run_on_rung(EXACT, classes, 1.0, 5.0, log_times(1e-3, 1e5, 300)), dominant_token(classes)
-    most = 2 * growth_integral(run, 5.0)[:, 0]
+    most = 2 * growth_exponents(run, 1.0, 5.0)[0][:, 0]
     lines = (
         Picture.line("Eq. (10), integrated", run.t, 2 * run.z[:, 0, l0], "simulation"),
         Picture.line("2 f(0)^2 B", run.t, classes.decoder_inputs()[0, l0] ** 2 * most, "bound"),

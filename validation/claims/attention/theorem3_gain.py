@@ -8,12 +8,22 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.attention._shared import FLOWS, OWN
-from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.linear_response import gain_memory
 from snapdyn.validation.maps import rates_map
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import EXACT, MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
+from snapdyn.validation.statement import (
+    EPS,
+    EXACT,
+    INDEPENDENT_ATTENTION,
+    MEAN_FIELD,
+    OWN_NEXT_TOKENS,
+    Claim,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+    flow,
+    noise,
+)
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-5
@@ -46,7 +56,7 @@ def gain_error(instance: Instance, rung: str = MEAN_FIELD, exponent: float = 2.0
     worst, where = 0.0, "no distinct pair"
     for n in range(instance.num_classes):
         tokens, m = instance.classes.distinct_tokens(n), instance.classes.query_index[n]
-        start = np.asarray(run.z_initial)[m, tokens]
+        start = run.z_initial[m, tokens]
         weight, growth = np.log(instance.P[n, tokens]) + start, run.z[:, m, tokens] - start
         odds = weight[:, None] - weight
         r = np.expm1(2 * (odds + growth[:, :, None] - growth[:, None, :]))

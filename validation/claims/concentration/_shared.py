@@ -9,10 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.statement import (
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    standard_error,
+)
 from snapdyn.validation.visits import Numbers, WholeVisits
 
 # Gives N and p of binomial counts.
@@ -50,7 +56,7 @@ ONE_STEP = Requirement("at least one step", "N >= 1", steps_of, at_least=1, defi
 
 def hoeffding(draws: Numbers, delta: Numbers) -> Floats:
     """Deviation sqrt(N ln(2/delta)/2) of a count of N draws that Hoeffding's inequality allows."""
-    return np.asarray(np.sqrt(draws * np.log(2 / delta) / 2))
+    return np.sqrt(draws * np.log(2 / delta) / 2)
 
 
 def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
@@ -60,7 +66,7 @@ def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
     """
     from scipy.stats import binom
 
-    return np.asarray(binom.cdf(np.ceil(low) - 1, draws, p) + binom.sf(high, draws, p))
+    return binom.cdf(np.ceil(low) - 1, draws, p) + binom.sf(high, draws, p)
 
 
 def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
@@ -113,21 +119,6 @@ def variance_of_sgd(
     return Property(name, "SGD", against(p * (1 - p)), controls={wrong: against(variance)}, cases=cases)
 
 
-def picture_of_deviations(xlabel: str, draws: int, counts: Floats) -> Picture:
-    """Probability of a deviation of a count of p = 1/2: of SGD, exact, and by Hoeffding."""
-    shown = np.sort(np.abs(counts - draws / 2))
-    as_large = np.arange(shown.size, 0, -1) / shown.size
-    return Picture(
-        xlabel, "probability of one as large",
-        (
-            Picture.line("Hoeffding", shown, np.minimum(2 * np.exp(-2 * shown**2 / draws), 1), "bound"),
-            Picture.line("binomial, exact", shown, np.minimum(tail(draws, 0.5, shown - 0.5), 1)),
-            Picture.line("SGD", shown, as_large, "simulation"),
-        ),
-        xscale="linear", yscale="log",
-    )  # fmt: skip
-
-
 def decoder_of(instance: Instance) -> WholeVisits:
     """Decoder of an instance after whole visits."""
     return WholeVisits.of(instance.eta_Y, instance.vocab_size)
@@ -135,7 +126,7 @@ def decoder_of(instance: Instance) -> WholeVisits:
 
 def order_of_theta(instance: Instance) -> Floats:
     """(1/(p_n sqrt(N))) sqrt(ln(K/delta)), (deltas, classes): (K/sqrt(N)) sqrt(ln(K/delta)) for equal priors."""
-    return np.asarray(np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior)
+    return np.sqrt(np.log(instance.num_classes / DELTAS) / steps_of(instance)) / instance.prior
 
 
 def worst_entry(

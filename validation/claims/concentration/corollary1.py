@@ -7,12 +7,10 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import ANY_CLASSES, DELTAS, decoder_of, steps_of
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps import decoder_map, decoder_picture
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
+from snapdyn.validation.maps import decoder_map
+from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measure, Measured, Property, Requirement
 from snapdyn.validation.visits import log_error
 
 # Errors to which the time is measured on an instance.
@@ -149,6 +147,5 @@ CLAIM = Claim(
     ),
     proved=("error-norm", "visits-to-error"),
     certified=("corollary1-time",),
-    picture=lambda: decoder_picture(NORM),
     map=lambda level: decoder_map(PRINTED_TIME, "Where the printed time holds", level == "full"),
 )

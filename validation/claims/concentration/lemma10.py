@@ -7,7 +7,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -15,14 +14,12 @@ from snapdyn.validation.claims.concentration._shared import (
     by_hoeffding,
     hoeffding,
     of_counts,
-    picture_of_deviations,
     steps_of,
     tail,
     variance_of_sgd,
     worst_entry,
 )
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.statement import Box, Claim, Instance, Map, Measured, Property, Requirement
+from snapdyn.validation.statement import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
 from snapdyn.validation.visits import FROZEN, Numbers, own_lead
 
 # Of the SGD run.
@@ -58,7 +55,7 @@ def without_growth(instance: Instance) -> Measured:
 
 def sides(x: Numbers) -> Floats:
     """Left side over right side of sqrt(x/2) + 1 < sqrt(x), x = N ln(2/delta)."""
-    return np.asarray(np.sqrt(0.5) + 1 / np.sqrt(x))
+    return np.sqrt(0.5) + 1 / np.sqrt(x)
 
 
 @cache
@@ -139,8 +136,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("hoeffding-radius", "ceiling-absorbed"),
-    picture=lambda: picture_of_deviations(
-        "deviation |N_n - N/2|, N = 1000 batch-size-1 steps", 1000, trained_counts(1000)[:, 0]
-    ),
     map=map_of_second_inequality,
 )

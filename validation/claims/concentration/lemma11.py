@@ -5,12 +5,9 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps import decoder_map, decoder_picture
-from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
+from snapdyn.validation.maps import decoder_map
+from snapdyn.validation.statement import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
 from snapdyn.validation.visits import Numbers, log_error, slope_of_h, visits_of
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
@@ -76,7 +73,7 @@ def share(instance: Instance, late: bool = False) -> Measured:
 
 def relative_deviation(instance: Instance) -> float:
     """D/(p_n N) of the rarest class."""
-    return float(np.sqrt(np.log(1 / DELTA) / steps_of(instance)) / instance.prior.min())
+    return np.sqrt(np.log(1 / DELTA) / steps_of(instance)) / instance.prior.min()
 
 
 def past_transition(instance: Instance) -> float:
@@ -151,6 +148,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("h-elasticity", "error-slope"),
-    picture=lambda: decoder_picture(EARLY_SIGMA),
     map=lambda level: decoder_map(EARLY_SIGMA, "Where |sigma'| <= eta_Y D/3", level == "full", ("t_end", "vocab_size")),
 )

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
@@ -18,9 +17,8 @@ from snapdyn.validation.claims.concentration._shared import (
     tail,
     worst_entry,
 )
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.maps import decoder_map, decoder_picture
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.maps import decoder_map
+from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured
 from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
 
 
@@ -106,6 +104,5 @@ CLAIM = Claim(
         ),
     ),
     certified=("lag-bound", "lemma12-rate"),
-    picture=lambda: decoder_picture(ORDER),
     map=lambda level: decoder_map(ORDER, "Where the order of theta_n holds", level == "full"),
 )

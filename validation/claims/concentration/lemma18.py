@@ -6,14 +6,12 @@ from functools import cache
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     by_hoeffding,
-    picture_of_deviations,
     variance_of_sgd,
 )
-from snapdyn.validation.statement import Claim, Instance, Requirement
+from snapdyn.validation.statement import Claim, Floats, Instance, Requirement
 from snapdyn.validation.visits import FROZEN
 
 # P(l|n) of the SGD run.
@@ -37,7 +35,7 @@ def trained_counts(length: int) -> Floats:
     run = sgd(classes, 1e-6, FROZEN, 4000, seq_len=length, seed=seed, save_decoder=True)
     assert run.Y is not None
     steps = np.diff(run.Y[:, run.decoder_rows, 0], axis=0)
-    return np.asarray(np.round(steps / steps.sum(axis=1, keepdims=True) * length))
+    return np.round(steps / steps.sum(axis=1, keepdims=True) * length)
 
 
 CLAIM = Claim(
@@ -78,5 +76,4 @@ CLAIM = Claim(
         ),
     ),
     proved=("hoeffding-radius",),
-    picture=lambda: picture_of_deviations("|count - P (T-1)|, P = 1/2, T-1 = 100", 100, trained_counts(100)[:, 0]),
 )

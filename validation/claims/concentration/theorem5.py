@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
@@ -17,12 +16,9 @@ from snapdyn.validation.claims.concentration._shared import (
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.dense_algebra import EPS
 from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.search.instance import Ints
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
-from snapdyn.validation.visits import Numbers, elasticity, errors_of, logits_of, outputs, single_token_classes
+from snapdyn.validation.statement import EPS, INDEPENDENT_ATTENTION, Claim, Floats, Instance, Ints, Measured, Property
+from snapdyn.validation.visits import Numbers, elasticity, logits_of, single_token_classes, whole_steps
 
 # Steps of the full Y that are made one by one.
 STEPS = 150
@@ -34,14 +30,10 @@ def modified_steps(instance: Instance) -> tuple[Floats, Floats, Ints]:
     Each step is Y += eta_Y (f_n - F E' e_n)(e_n - alpha_n)^T. At most STEPS are made.
     """
     rng = np.random.default_rng([instance.seed % 2**31, instance.number])
-    column, copies = outputs(instance)
     f = instance.classes.decoder_inputs(instance.start).toarray()
     update = np.linalg.solve(instance.gram, f)  # rows f_n - F E' e_n of F (I+E)^{-1}
     drawn = rng.choice(len(f), size=int(min(STEPS, steps_of(instance))), p=instance.prior)
-    Y = np.zeros((f.shape[1], copies.size))
-    for n in drawn:
-        Y += instance.eta_Y * np.outer(update[n], errors_of(f[[n]] @ Y, column[[n]], copies))
-    return f, Y, np.bincount(drawn, minlength=len(f))
+    return f, whole_steps(instance, drawn, update, f), np.bincount(drawn, minlength=len(f))
 
 
 def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:

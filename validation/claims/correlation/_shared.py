@@ -7,12 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, spectral_norm
-from snapdyn.validation.requirements import ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import Family, Instance, Measure, Measured, Property, Requirement
+from snapdyn.validation.statement import (
+    EPS,
+    LINEAR_ALGEBRA,
+    ONE_COMMON_TOKEN,
+    Family,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    spectral_norm,
+)
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
@@ -44,7 +53,7 @@ FINITE_BOUND = Requirement(
 
 def overlaps(instance: Instance) -> Floats:
     """E of an instance at its start, (K, K), diagonal exactly 0."""
-    return np.asarray(instance.gram - np.eye(instance.num_classes))
+    return instance.gram - np.eye(instance.num_classes)
 
 
 def correlation_over_limit(instance: Instance) -> float:
@@ -52,7 +61,7 @@ def correlation_over_limit(instance: Instance) -> float:
     K, prior = instance.num_classes, instance.prior
     if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
         return 0.0
-    return float(spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min())
+    return spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min()
 
 
 CORRELATION = Requirement(
@@ -65,7 +74,7 @@ CORRELATION = Requirement(
 
 def root_mean_square(E: Floats) -> float:
     """Root mean square of the eigenvalues of E."""
-    return float(np.linalg.norm(E) / np.sqrt(len(E)))
+    return np.linalg.norm(E) / np.sqrt(len(E))
 
 
 def leading_error(E: Floats) -> Floats:

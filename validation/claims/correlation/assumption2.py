@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium, syn_small
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
@@ -16,10 +15,17 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.requirements import MUCH_LARGER, ONE_COMMON_TOKEN
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
+from snapdyn.validation.statement import (
+    EPS,
+    MUCH_LARGER,
+    ONE_COMMON_TOKEN,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Requirement,
+)
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     UNITS,
     attained,
@@ -15,8 +14,7 @@ from snapdyn.validation.claims.correlation._shared import (
     root_mean_square,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import EPS, spectral_norm
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, spectral_norm
 
 # Attention vectors of ten classes of which the first two share a token, and no others do.
 ONE_PAIR = np.eye(10, 11)

@@ -5,12 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
-from snapdyn.validation.dense_algebra import e_prime
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measured, e_prime
 
 
 def residual(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,
@@ -15,8 +14,7 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     root_mean_square,
 )
-from snapdyn.validation.dense_algebra import e_prime, spectral_norm
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.statement import Claim, Floats, Instance, Measured, e_prime, spectral_norm
 
 
 def largest_of_e_prime(

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
@@ -17,14 +16,21 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     product_rounding,
 )
-from snapdyn.validation.dense_algebra import e_prime, overlap, spectral_norm
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.statement import (
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    e_prime,
+    overlap,
+    spectral_norm,
+)
 
 
 def own_bound(E: Floats, sign: float = 1.0) -> Floats:
     """sum_k E_ik^2/(1+|lambda_1|), (K,); the denominator of (93) has the other `sign`."""
-    return np.asarray((E**2).sum(axis=1) / (1 + sign * spectral_norm(E)))
+    return (E**2).sum(axis=1) / (1 + sign * spectral_norm(E))
 
 
 def smallest_over_bound(

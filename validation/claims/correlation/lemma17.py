@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,
@@ -19,10 +18,16 @@ from snapdyn.validation.claims.correlation._shared import (
     product_rounding,
     with_attention,
 )
-from snapdyn.validation.dense_algebra import e_prime, spectral_norm
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
 from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import Claim, Instance, Measured
+from snapdyn.validation.statement import (
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    e_prime,
+    spectral_norm,
+)
 
 
 def largest_entry(

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics import log_times
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics import Trajectory, log_times
+from snapdyn.dynamics.observables import class_logits
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
@@ -18,29 +18,29 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     star_of,
 )
-from snapdyn.validation.dense_algebra import (
-    EPS,
-    coefficients_of_run,
-    decoder_coefficients,
-    dense_attention,
-    e_prime,
-    growth_over_gamma,
-    overlap,
-    zeta_products,
-)
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, OWN_NEXT_TOKENS, UNIFORM
-from snapdyn.validation.rungs.run import ORIGINAL
+from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.sample_classes import weak_instances
 from snapdyn.validation.statement import (
+    EPS,
     EXACT,
+    INDEPENDENT_ATTENTION,
+    ORIGINAL,
+    OWN_NEXT_TOKENS,
+    UNIFORM,
     Claim,
+    Floats,
     Headline,
     Instance,
     Measured,
     Picture,
     Property,
+    dense_attention,
+    e_prime,
+    growth_over_gamma,
     load,
+    overlap,
     run_on_rung,
+    zeta_products,
 )
 
 ANY_PRIORS = replace(ANY_OVERLAP, num_classes=(1, 10), shared_next_tokens=False)
@@ -60,6 +60,32 @@ WEAK = {
 def growth_at(instance: Instance) -> Floats:
     """h_n at t_end, s = p_n t visits, (K,)."""
     return analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size)
+
+
+def coefficients_of_run(run: Trajectory) -> Floats:
+    """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
+
+    Of a run with a saved decoder in the span of the attention vectors, attention at its start, S next tokens.
+    """
+    classes = run.require_classes()
+    W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
+    count = np.ones(W.shape[2])
+    count[classes.next_tokens.size :] = classes.vocab_size - classes.next_tokens.size
+    error = output_errors(W, count, classes.next_index)
+    return np.asarray(error @ np.linalg.solve(classes.gram(), W).transpose(0, 2, 1))  # Y = F G^-1 W
+
+
+def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
+    """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
+
+    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
+    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
+    """
+    K = len(f)
+    W = vocab_size * h[:, None] * np.eye(K, K + 1) - h[:, None]
+    Y = np.linalg.lstsq(f, W, rcond=None)[0]
+    error = output_errors(f @ Y, np.append(np.ones(K), vocab_size - K), np.arange(K))
+    return np.asarray(np.linalg.lstsq(f.T, Y @ error.T, rcond=None)[0].T)
 
 
 def coefficient_error(instance: Instance, form: str = "own") -> Measured:

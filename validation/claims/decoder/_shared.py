@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.training.descent import sgd
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.requirements import LARGE_VOCABULARY
-from snapdyn.validation.rungs.run import limited
-from snapdyn.validation.statement import Instance, Measure, Measured, Picture, Property, Requirement
+from snapdyn.validation.statement import (
+    LARGE_VOCABULARY,
+    Floats,
+    Instance,
+    Ints,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    limited,
+)
 from snapdyn.validation.visits import (
-    FROZEN,
     discrete_logits,
     errors_of,
     logits_of,
     outputs,
-    own_lead,
-    single_token_classes,
 )
 
 # What some hundred steps make of the solver tolerance of `flow_against`.
@@ -49,37 +52,6 @@ def closed_form(name: str, measure: Measure, *conditions: Requirement, **facts: 
     """Property of a closed form from V = 4 on, where exp(u) = (V-1) u has roots."""
     domain = replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12))
     return Property(name, "closed form", measure, domain, (LARGE_VOCABULARY, *conditions), **facts)
-
-
-def steps_and_flow() -> Picture:
-    """Logits of one class by visits: SGD, the recursion and the flow."""
-    s = np.arange(301)
-    run = sgd(single_token_classes(1, 1000), 4.0, FROZEN, 300, save_decoder=True)
-    return Picture(
-        "s (visits of the class)",
-        "w_n[n] - w_n[other], V = 1000, eta_Y = 4",
-        (
-            Picture.line("V h of the flow (45)", s, 1000 * analytic.h(s, 4.0, 1000)),
-            Picture.line("V h* of the recursion (33)", s, 1000 * analytic.discrete_h(300, 4.0, 1000)),
-            Picture.line("SGD", s, own_lead(run)[:, 0], "simulation"),
-        ),
-    )
-
-
-def gap_by_visits() -> Picture:
-    """Gap between steps and flow by visits of one class, with the bound of Lemma 7 and both sizes of Remark 2."""
-    s = np.unique(np.geomspace(1, 1e6, 61).astype(int))
-    return Picture(
-        "s (visits of the class)",
-        "V (h* - h), V = 10, eta_Y = 1",
-        (
-            Picture.line("h* - h", s, discrete_logits(10, 1.0, s) - 10 * analytic.h(s, 1.0, 10), "simulation"),
-            Picture.line("bound of Lemma 7", s, np.full(s.size, 2.0), "bound"),
-            Picture.line("(ln(s)/2 + 1/24 + 1/80)/s", s, (np.log(s) / 2 + 1 / 24 + 1 / 80) / s),
-            Picture.line("2 ln V/s, printed in Remark 2", s, 2 * np.log(10) / s, "printed"),
-        ),
-        yscale="log",
-    )
 
 
 def by_visits(

@@ -1,30 +1,11 @@
 """Lemma 3: the modified flow decouples the classes."""
 
-from snapdyn import analytic
-from snapdyn.dynamics import log_times
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, flow_against, modified_mixing
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.rungs.run import MODIFIED, ORIGINAL
-from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import Claim, Picture, Property, run_on_rung
-
-
-def picture() -> Picture:
-    """Own logit of a class in both flows, and its closed form."""
-    classes, times = strongly_correlated_classes(), log_times(1e-2, 200, 60)
-    V = classes.vocab_size
-    return Picture(
-        "t (batch-size-1 steps)",
-        "own logit of class 0",
-        (
-            Picture.line("(V-1) h(p t), closed form", times, (V - 1) * analytic.h(classes.prior[0] * times, 1.0, V)),
-            *(
-                Picture.line(rung, times, run_on_rung(rung, classes, 1.0, 0.0, times).extra["own_logit"][:, 0], kind)
-                for rung, kind in ((MODIFIED, "simulation"), (ORIGINAL, "control"))
-            ),
-        ),
-    )
-
+from snapdyn.validation.statement import (
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Property,
+)
 
 CLAIM = Claim(
     "lemma3",
@@ -56,6 +37,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("modified-flow",),
-    picture=picture,
     findings=("F18",),
 )

@@ -5,12 +5,10 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
-from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing, steps_and_flow
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property
-from snapdyn.validation.visits import errors_of, outputs, recursion
+from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing
+from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measure, Measured, Property
+from snapdyn.validation.visits import errors_of, outputs, recursion, whole_steps
 
 # Batch-size-1 steps that are taken on an instance.
 STEPS = 150
@@ -33,10 +31,7 @@ def steps_against(law: Law) -> Measure:
         rng = np.random.default_rng(np.random.SeedSequence(instance.seed, spawn_key=(instance.number, 3)))
         drawn = rng.choice(S, size=STEPS, p=instance.prior)
         column, copies = outputs(instance)
-        mixing = modified_mixing(instance)
-        W = np.zeros((S, copies.size))
-        for n in drawn:
-            W += instance.eta_Y * np.outer(mixing[:, n], errors_of(W, column, copies)[n])
+        W = whole_steps(instance, drawn, modified_mixing(instance).T, np.eye(S))
         counts = np.bincount(drawn, minlength=S)
         u = law(V, instance.eta_Y, counts)
         norm = np.linalg.norm(errors_of(W, column, copies) * np.sqrt(copies), axis=1)
@@ -81,5 +76,4 @@ CLAIM = Claim(
         ),
     ),
     proved=("discrete-recursion", "error-norm"),
-    picture=steps_and_flow,
 )

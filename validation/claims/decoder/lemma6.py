@@ -6,11 +6,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR, steps_and_flow
-from snapdyn.validation.dense_algebra import IDENTITY_ERROR
-from snapdyn.validation.rungs.run import limited
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR
+from snapdyn.validation.statement import IDENTITY_ERROR, Claim, Floats, Instance, Measured, Property, limited
 
 # u = V h of each class from eta_Y p_n t (S,) and V.
 Law = Callable[..., Floats]
@@ -101,5 +98,4 @@ CLAIM = Claim(
     ),
     proved=("h-implicit", "h-closed"),
     certified=("h-increasing",),
-    picture=steps_and_flow,
 )

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from functools import partial
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import NO_MOMENTUM
-from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, gap_by_visits, last_visits
-from snapdyn.validation.dense_algebra import EPS
-from snapdyn.validation.statement import Claim, Instance, Measured, Property
+from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, last_visits
+from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, Property
 from snapdyn.validation.visits import discrete_logits, recursion, visits_of
 
 # Most visits that are stepped through on an instance.
@@ -86,6 +84,5 @@ CLAIM = Claim(
     ),
     proved=("lag-increment", "largest-gap", "late-lag"),
     certified=("lemma7-repair",),
-    picture=gap_by_visits,
     findings=("F15",),
 )

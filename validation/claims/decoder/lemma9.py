@@ -6,10 +6,9 @@ from collections.abc import Callable
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
 from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Requirement
+from snapdyn.validation.statement import Claim, Floats, Instance, Measure, Measured, Requirement
 
 # Of what `orders` are.
 LOGIT, GAMMA = 0, 1

@@ -6,11 +6,19 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics.classes.synthetic import token_table
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.decoder._shared import flow_against
-from snapdyn.validation.requirements import OWN_NEXT_TOKENS, UNIFORM
 from snapdyn.validation.sample_classes import equal_overlap
-from snapdyn.validation.statement import Claim, Family, Instance, Measured, Property, Requirement
+from snapdyn.validation.statement import (
+    OWN_NEXT_TOKENS,
+    UNIFORM,
+    Claim,
+    Family,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+)
 
 
 class EqualOverlaps(Family):
@@ -44,7 +52,7 @@ DOMAIN = EqualOverlaps(
 def overlaps(instance: Instance) -> Floats:
     """f_n.f_k of all pairs, (K (K-1)/2,); 0 with one class."""
     found = instance.gram[np.triu_indices(instance.num_classes, 1)]
-    return np.asarray(found if found.size else np.zeros(1))
+    return found if found.size else np.zeros(1)
 
 
 def width(instance: Instance) -> float:

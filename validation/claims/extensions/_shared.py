@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, INFINITE_LENGTH, OWN_NEXT_TOKENS
-from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (
+    DECISIVE,
     DESCENT,
     EXACT,
+    FINITE_T,
+    INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
     MEAN_FIELD,
+    OWN_NEXT_TOKENS,
     SGD,
     Family,
+    Floats,
     Instance,
     Measured,
     Property,
     Requirement,
     run_on_rung,
 )
-from snapdyn.validation.statistics import DECISIVE, fit_order
+from snapdyn.validation.statistics import fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.rungs.run import FINITE_T
 from snapdyn.validation.statement import (
     DESCENT,
     EXACT,
+    FINITE_T,
     MEAN_FIELD,
     SGD,
     Claim,
+    Floats,
     Instance,
+    Ints,
     Map,
     Measured,
     Property,
@@ -105,20 +105,14 @@ def length_map(level: str) -> Map:
     count, seeds = (11, 50) if level == "full" else (5, 10)
     lengths, leads = np.geomspace(4, 1e4, count).round(), np.geomspace(1e-2, 1, count)
 
-    def share(lead: float, length: float) -> float:
+    def share(length: float, lead: float) -> float:
         return float(np.mean([final_lead(finite(length, seed), CROSSING - lead) <= 0 for seed in range(seeds)]))
 
-    return Map(
-        "Where P exp(z(0)) does not decide: SGD, 200 steps",
-        "T",
-        "ln of P exp(z(0)) over the rival's",
-        "share of the runs in which the rival ends ahead",
-        lengths,
-        leads,
-        over_grid(share, {"lead": leads, "length": lengths}),
-        0.05,
+    return Map.over(
+        "Where P exp(z(0)) does not decide: SGD, 200 steps", ("T", lengths),
+        ("ln of P exp(z(0)) over the rival's", leads), "share of the runs in which the rival ends ahead", share, 0.05,
         scale="linear",
-    )
+    )  # fmt: skip
 
 
 CLAIM = Claim(

@@ -7,14 +7,23 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import random_classes
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, order_gap, run_error, run_of
-from snapdyn.validation.dense_algebra import largest_relative
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import DESCENT, FINITE_LENGTH, SGD, Claim, Instance, Map, Measured, Property, flow
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.statement import (
+    DESCENT,
+    FINITE_LENGTH,
+    SGD,
+    Claim,
+    Floats,
+    Instance,
+    Map,
+    Measured,
+    Property,
+    flow,
+    largest_relative,
+    noise,
+    standard_error,
+)
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4
@@ -85,7 +94,7 @@ def score(halves: list[Floats], late: float = 2.0) -> Measured:
 
     def tilted(halves: Any, bias: float) -> Floats:
         total = halves[0] + np.exp(bias) * halves[1]
-        return np.asarray(total / total.sum(-1, keepdims=True))
+        return total / total.sum(-1, keepdims=True)
 
     rng = np.random.default_rng(17)
     counts = [rng.multinomial(2000, P, size=(2000, 3)) for P in halves]
@@ -98,16 +107,12 @@ def finite_length_map(level: str) -> Map:
     """Gap of bias and reweighting over T - 1 and the size of the bias, mean field to second order in 1/T."""
     count = 11 if level == "full" else 5
     lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
-    return Map(
+    return Map.over(
         "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60",
-        "T - 1, contextual tokens",
-        "standard deviation of the bias",
+        ("T - 1, contextual tokens", lengths), ("standard deviation of the bias", sizes),
         "|(z - z0) - z of the reweighted P|, largest, relative",
-        lengths,
-        sizes,
-        over_grid(lambda size, length: gap(of_length(length), size=size), {"size": sizes, "length": lengths}),
-        0.01,
-    )
+        lambda length, size: gap(of_length(length), size=size), 0.01,
+    )  # fmt: skip
 
 
 CLAIM = Claim(

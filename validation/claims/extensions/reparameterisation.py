@@ -7,12 +7,20 @@ import numpy as np
 from scipy.stats import wishart
 
 from snapdyn.dynamics import syn_small
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.extensions._shared import order_gap
-from snapdyn.validation.dense_algebra import EPS, Embedding, ascend, attention
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.statement import DESCENT, Claim, Map, Measured, Property, Requirement, run_on_rung
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.dense_algebra import Embedding, ascend, attention
+from snapdyn.validation.statement import (
+    DESCENT,
+    EPS,
+    Claim,
+    Floats,
+    Map,
+    Measured,
+    Property,
+    Requirement,
+    run_on_rung,
+    standard_error,
+)
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder
@@ -132,8 +140,7 @@ def size_map(level: str) -> Map:
     """Gap over s^2 and d, U orthonormal, W_Q and W_K apart."""
     title = "U orthonormal, W_Q and W_K apart: gap in attention over its movement"
     sizes, widths = np.geomspace(10, 320, 6), np.geomspace(2 * V, 128 * V, 7).round()
-    gaps = over_grid(lambda d, s2: gap(orthonormal(s2, d)), {"d": widths, "s2": sizes})
-    return Map(title, "s^2", "width d", "gap", sizes, widths, gaps, BROKEN)
+    return Map.over(title, ("s^2", sizes), ("width d", widths), "gap", lambda s2, d: gap(orthonormal(s2, d)), BROKEN)
 
 
 CLAIM = Claim(

@@ -8,31 +8,30 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
-from snapdyn.validation.dense_algebra import EPS, LINEAR_ALGEBRA, zeta_products
-from snapdyn.validation.design import over_grid
-from snapdyn.validation.requirements import (
+from snapdyn.validation.statement import (
+    DESCENT,
+    EPS,
     INDEPENDENT,
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
+    LINEAR_ALGEBRA,
+    MEAN_FIELD,
     OWN_NEXT_TOKENS,
     SEVERAL_CLASSES,
-    UNIFORM,
-)
-from snapdyn.validation.statement import (
-    DESCENT,
-    MEAN_FIELD,
     SGD,
+    UNIFORM,
     Claim,
     Family,
+    Floats,
     Instance,
     Map,
     Measured,
     Property,
     Requirement,
     flow,
+    zeta_products,
 )
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
@@ -41,7 +40,7 @@ CLEAR_PULL = 0.3
 
 def same_query(instance: Instance) -> Floats:
     """1 for classes of one query, else 0, (S, S)."""
-    return np.asarray((instance.query[:, None] == instance.query).astype(float))
+    return (instance.query[:, None] == instance.query).astype(float)
 
 
 def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
@@ -54,7 +53,7 @@ def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
 
 def inverse_overlaps(gram: Floats) -> Floats:
     """E' = I - gram^-1: beta to leading order."""
-    return np.asarray(np.eye(len(gram)) - np.linalg.inv(gram))
+    return np.eye(len(gram)) - np.linalg.inv(gram)
 
 
 def drift_by(gram: Floats, instance: Instance) -> Floats:
@@ -75,7 +74,7 @@ def full_residual_drift(instance: Instance) -> Floats:
     # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
     g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)
     g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
-    return np.asarray(f * (g - f * (f * g).sum(axis=1, keepdims=True)))
+    return f * (g - f * (f * g).sum(axis=1, keepdims=True))
 
 
 def local_pull(instance: Instance) -> Floats:
@@ -233,7 +232,7 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
 def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> float:
     """Last mean logit of the tokens shared between queries of `two_queries`, over the largest |logit|."""
     z = run_of(instance, rung, residual=residual, **options).z
-    return float(z[-1, :, 2:4].mean() / np.abs(z).max())
+    return z[-1, :, 2:4].mean() / np.abs(z).max()
 
 
 def final_between(setting: dict[str, Any], residual: bool = True) -> Measured:
@@ -245,17 +244,12 @@ def locality_map(level: str) -> Map:
     """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
-    return Map(
+    return Map.over(
         "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
-        "probability of the token shared between queries",
-        "probability of the token shared within a query",
-        "-(its logit)/(largest |logit|)",
-        across,
-        local,
-        -over_grid(lambda a, b: between(two_queries(a, b), MEAN_FIELD), {"a": local, "b": across}),
-        0.0,
-        scale="linear",
-    )
+        ("probability of the token shared between queries", across),
+        ("probability of the token shared within a query", local), "-(its logit)/(largest |logit|)",
+        lambda across, local: -between(two_queries(local, across), MEAN_FIELD), 0.0, scale="linear",
+    )  # fmt: skip
 
 
 CLAIM = Claim(

@@ -7,10 +7,17 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import ONE_STATE, by_query
-from snapdyn.validation.dense_algebra import IDENTITY_ERROR, largest_relative
-from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
+from snapdyn.validation.statement import (
+    IDENTITY_ERROR,
+    SGD,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    largest_relative,
+)
 from snapdyn.validation.visits import errors_of, outputs
 
 # Step of the complex-step derivative: its square underflows, so that only rounding is left.

@@ -6,9 +6,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import ONE_STATE
-from snapdyn.validation.statement import SGD, Claim, Instance, Measured, Property
+from snapdyn.validation.statement import SGD, Claim, Floats, Instance, Measured, Property
 from snapdyn.validation.visits import FROZEN
 
 # Contextual tokens of the sequences that are drawn on an instance: the rarest token, of share 1e-4, occurs 1e8 times.

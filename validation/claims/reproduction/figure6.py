@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.published import (
     PUBLISHED_SEEDS,
     Cell,
@@ -17,7 +16,7 @@ from snapdyn.validation.published import (
     published_cells,
     smallest_at_ratio_2,
 )
-from snapdyn.validation.statement import SGD, Claim, Measured, Property
+from snapdyn.validation.statement import SGD, Claim, Floats, Measured, Property
 
 # Numbers of queries Q of the published cells.
 QUERIES = (1, 3, 5, 10)
@@ -58,7 +57,7 @@ def rejected_shift(queries: tuple[int, ...]) -> Measured:
     def smallest_p(shift: float) -> float:
         other = drawn(PUBLISHED_SEEDS) + shift
         mean, std = other.mean(axis=1).round(3), other.std(axis=1, ddof=1).round(3)
-        return float(against_published(drawn(len(SEEDS)), mean, std)[1].min())
+        return against_published(drawn(len(SEEDS)), mean, std)[1].min()
 
     for shift in 0.002 * np.arange(21):
         if np.mean([smallest_p(shift) < LEVEL for _ in range(100)]) >= 0.95:

@@ -7,12 +7,14 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.synthetic import syn_medium
-from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.growth_bounds import EqualClasses
 from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
-from snapdyn.validation.requirements import (
+from snapdyn.validation.sample_classes import dominant_token
+from snapdyn.validation.statement import (
+    EXACT,
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
@@ -23,9 +25,15 @@ from snapdyn.validation.requirements import (
     UNIFORM,
     WEAK_CORRELATION,
     ZERO_START,
+    Family,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+    flow,
 )
-from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.statement import EXACT, Family, Instance, Measure, Measured, Property, Requirement, flow
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12

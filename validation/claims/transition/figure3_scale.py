@@ -8,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.statement import Box, Claim, Measured, Property
+from snapdyn.validation.statement import Box, Claim, Floats, Measured, Property
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
@@ -25,7 +24,7 @@ def largest_growth(form: str) -> Measured:
 
 def gamma_integral(t: float, eta_Y: ArrayLike = RATES) -> Floats:
     """Gamma = eta_Z int gamma dt."""
-    return np.asarray(ETA_Z * analytic.gamma_integral(t, eta_Y, V, K))
+    return ETA_Z * analytic.gamma_integral(t, eta_Y, V, K)
 
 
 def over_largest(at: Mapping[str, float], from_its_start: bool = True) -> Measured:

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
     WEAK_FAMILY,
@@ -16,8 +15,17 @@ from snapdyn.validation.claims.transition._shared import (
     published_entropies,
     trained_entropies,
 )
-from snapdyn.validation.rungs.run import noise
-from snapdyn.validation.statement import MEAN_FIELD, Claim, Instance, Measured, Property, Requirement, flow
+from snapdyn.validation.statement import (
+    MEAN_FIELD,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+    flow,
+    noise,
+)
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6
 # Factor of the rates in the searched statements.

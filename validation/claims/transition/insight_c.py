@@ -6,9 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn import analytic
 from snapdyn.dynamics import syn_medium
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.transition._shared import (
     WEAK_FAMILY,
     WEAKLY_CORRELATED,
@@ -18,10 +16,11 @@ from snapdyn.validation.claims.transition._shared import (
     trained_entropies,
     transition,
 )
-from snapdyn.validation.requirements import LARGE_VOCABULARY
 from snapdyn.validation.statement import (
+    LARGE_VOCABULARY,
     MEAN_FIELD,
     Claim,
+    Floats,
     Instance,
     Map,
     Measured,
@@ -30,6 +29,7 @@ from snapdyn.validation.statement import (
     Requirement,
     run_on_rung,
 )
+from snapdyn.validation.visits import elasticity
 
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0
@@ -38,19 +38,12 @@ RATIOS = [1.0, 2.0, 5.0, 10.0]
 LATE_RATIOS = [10.0, 20.0, 50.0]
 
 
-def elasticity(instance: Instance) -> float:
-    """Largest d ln u/d ln t of the classes at t_end, u = V h(p_n t), by the derivative of Eq. (45)."""
-    V = instance.vocab_size
-    u = V * analytic.h(instance.prior * instance.t_end, instance.flow_rates[0], V)
-    visits = np.expm1(u) + (V - 1) * u  # V eta_Y s
-    return (visits / (u * (np.exp(u) + V - 1))).max()
-
-
 # With equal priors Eq. (10) moves attention as a function of Gamma alone, and Gamma is proportional to u^2/eta_Y:
 # Gamma at 2 eta_Y is smaller if u grows slower than sqrt(t) from t_end to 2 t_end. The elasticity of u falls in time.
 AFTER = Requirement(
-    "time after the transition", "d ln u/d ln t <= 1/2 at t_end, u = V h(p_n t)", elasticity, at_most=0.5
-)
+    "time after the transition", "d ln u/d ln t <= 1/2 at t_end, u = V h(p_n t)",
+    lambda i: elasticity(i.prior * i.t_end, i.flow_rates[0], i.vocab_size).max(), at_most=0.5,
+)  # fmt: skip
 
 
 def growth_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) -> Measured | None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.transition._shared import (
     ONE_COMMON,
@@ -20,20 +19,21 @@ from snapdyn.validation.claims.transition._shared import (
 )
 from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
-from snapdyn.validation.rungs.run import noise
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
     Claim,
+    Floats,
     Instance,
     Measured,
     Picture,
     Property,
     flow,
+    noise,
     run_on_rung,
+    standard_error,
     turned_back,
 )
-from snapdyn.validation.statistics import standard_error
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-6

@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
     ONE_COMMON,
@@ -19,12 +18,16 @@ from snapdyn.validation.claims.transition._shared import (
     transition,
 )
 from snapdyn.validation.growth_bounds import EqualClasses, common_growth, upper_bound
-from snapdyn.validation.requirements import INDEPENDENT_ATTENTION, LARGE_VOCABULARY, ONE_COMMON_TOKEN, UNIFORM
 from snapdyn.validation.statement import (
     EXACT,
+    INDEPENDENT_ATTENTION,
+    LARGE_VOCABULARY,
     MEAN_FIELD,
+    ONE_COMMON_TOKEN,
+    UNIFORM,
     Box,
     Claim,
+    Floats,
     Headline,
     Instance,
     Map,

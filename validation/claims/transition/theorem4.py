@@ -9,13 +9,13 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, of_symmetric_classes
 from snapdyn.validation.growth_bounds import EqualClasses, common_growth
 from snapdyn.validation.statement import (
     EXACT,
     Box,
     Claim,
+    Floats,
     Headline,
     Instance,
     Measure,
@@ -108,7 +108,7 @@ def over_law(instance: Instance, law: Callable[..., Any] = analytic.error_of_con
 def exact(x: Floats, K: int, q: float, pi: float) -> Floats:
     """B at constant pi and leading beta, K/rho0^2 = q."""
     rho0 = np.sqrt(K / q)
-    return np.asarray(analytic.growth_and_common_logit(x * rho0**4 / (4 * (K - 1)), K, rho0, pi).B)
+    return analytic.growth_and_common_logit(x * rho0**4 / (4 * (K - 1)), K, rho0, pi).B
 
 
 def against_exact(theory: Callable[[float, int, float], Any]) -> Measure:

@@ -5,11 +5,19 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.growth_bounds import OMEGA
-from snapdyn.validation.requirements import LARGE_VOCABULARY, OWN_NEXT_TOKENS
-from snapdyn.validation.statement import Claim, Instance, Measure, Measured, Property, Requirement
+from snapdyn.validation.statement import (
+    LARGE_VOCABULARY,
+    OWN_NEXT_TOKENS,
+    Claim,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+    Requirement,
+)
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
