@@ -3,7 +3,7 @@
 Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy and must be imported separately.
 """
 
-from snapdyn.analytic.attention import SpeedCoefficients, companion_growth, relative_gain, speed_coefficients
+from snapdyn.analytic.attention import SpeedCoefficients, relative_gain, speed_coefficients
 from snapdyn.analytic.growth import (
     GrowthExponentPieces,
     common_token_logit,
@@ -24,7 +24,6 @@ from snapdyn.analytic.overlapping_decoder import (
     ladder_gaps,
     largest_ladder_gap,
     overlap_decoder,
-    transition_shift,
     transition_time_with_overlap,
 )
 from snapdyn.analytic.profile_growth import (
@@ -50,7 +49,6 @@ __all__ = [
     "SpeedCoefficients",
     "bounds_of_growth",
     "common_token_logit",
-    "companion_growth",
     "discrete_h",
     "distinct_profile",
     "early_common_logit_of_many_classes",
@@ -73,7 +71,6 @@ __all__ = [
     "relative_gain",
     "single_common_token_orbit",
     "speed_coefficients",
-    "transition_shift",
     "transition_time",
     "transition_time_with_overlap",
     "turn_of_distinct_tokens_of_many_classes",

@@ -22,15 +22,14 @@ t, batch-size-1 steps; s = t/K visits of each class.
    With slow attention z is proportional to this integral in the mean field, and to beta int gamma dt under Eq. (10).
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.analytic.orbit import integral_to, inverse_of_integral, legendre_rule
+from snapdyn.analytic.orbit import integral_to, inverse_of_integral
 from snapdyn.analytic.speed_control import gamma_integral
-from snapdyn.analytic.transition_times import transition_time, u_peak
+from snapdyn.analytic.transition_times import u_peak
 from snapdyn.errors import (
     FloatArray,
     InputError,
@@ -42,9 +41,6 @@ from snapdyn.errors import (
     time_array,
     whole,
 )
-
-# Of Gauss-Legendre quadrature; exact to rounding on the panels of `_Leads` and on the integrals of `transition_shift`.
-_NODES = 40
 
 
 class OverlapDecoder(NamedTuple):
@@ -213,58 +209,6 @@ def transition_time_with_overlap(
     K, V, rho = _families(num_classes, vocab_size, overlap)
     eta_Y = positive_array("eta_Y", eta_Y)
     return K / eta_Y * np.vectorize(_transition, otypes=[float])(K, V, rho)
-
-
-@broadcasting
-def transition_shift(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> FloatArray:
-    """Relative shift t/t* - 1 of the transition by identical overlaps, to first order in (K-1) V^(rho-1).
-
-    ((K-1)/(V tau)) [rho I - (1-rho) J + (exp(rho u*) - 1) u*/(u*-1)] with tau = eta_Y t*/K and, over u = 0..u*,
-    I = int (exp(rho u) - 1) du, J = int (exp(rho u) - 1)(exp(u) - 1)/V du. While rho u* << 1 it is 1.0 to 1.15 times
-    rho (K-1)/V. All arguments broadcast.
-
-    Parameters
-    ----------
-    num_classes : array_like
-        K, number of uniform sequence classes, whole and >= 2.
-    vocab_size : array_like
-        V, number of decoder outputs, whole and >= K.
-    overlap : array_like
-        rho = f_n.f_k in [0, 1), equal for every pair of classes.
-
-    Returns
-    -------
-    float or ndarray
-        The shift, dimensionless. Over the exact shift (`transition_time_with_overlap`) it is 1.00 to 1.02 for
-        V >= 1000, K <= 5 and rho <= 0.5; 1.5 for K = 16, V = 20.
-
-    Raises
-    ------
-    InputError
-        If an argument is outside its range.
-
-    Notes
-    -----
-    Source: derived here, the expansion of point 3 of this module's docstring; checked against the exact time.
-
-    Examples
-    --------
-    >>> from snapdyn import analytic
-    >>> print(f"{analytic.transition_shift(5, 1000, overlap=0.4):.5f}")
-    0.01019
-    """
-    K, V, rho = _families(num_classes, vocab_size, overlap)
-    peak = u_peak(V)
-    tau = transition_time(1, V, 1.0)
-    nodes, weights = legendre_rule(_NODES)
-
-    def integral(integrand: Callable[[FloatArray], FloatArray]) -> FloatArray:
-        return peak * sum(weight * integrand(peak * node) for node, weight in zip(nodes, weights, strict=True))
-
-    spread = integral(lambda u: np.expm1(rho * u))
-    slowing = integral(lambda u: np.expm1(rho * u) * np.expm1(u) / V)
-    end = np.expm1(rho * peak) * peak / (peak - 1)
-    return (K - 1) / (V * tau) * (rho * spread - (1 - rho) * slowing + end)
 
 
 class LadderGaps(NamedTuple):
