@@ -59,7 +59,7 @@ def checked_probabilities(P: Any) -> Any:
 def _sparse_rows(P: Any) -> Any:
     """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
 
-    scipy checks coo, dia and dok when it copies them, and csr, csc and bsr when it is asked to.
+    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil.
     """
     from scipy import sparse
 
@@ -68,6 +68,8 @@ def _sparse_rows(P: Any) -> Any:
             P.copy().check_format()
             if P.indptr.dtype.kind != "i" or (np.diff(P.indptr) < 0).any():
                 raise ValueError("an indptr that is not of whole numbers that rise")
+        if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
+            raise ValueError("rows with another number of indices than of values")
         require_memory("P", 48.0 * max(P.nnz, P.shape[0]), "fewer classes or tokens")
         table = sparse.csr_array(P.astype(np.float64))
         table.check_format()
