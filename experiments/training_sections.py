@@ -29,7 +29,6 @@ NOT_IN_FILES = {
     "betas",
     "eps",
     "t_eval",
-    "checkpoint",
     "progress",
 }
 
@@ -122,7 +121,6 @@ class TransformerSection(Section):
     paths: FileName | list[FileName]
     validation: FileName | list[FileName] | None = None
     device: str | None = None
-    checkpoint_every: int = 100
 
     def texts(self, folder: Path) -> dict[str, Any]:
         """Files and folders of text by key; relative ones lie beside the run file."""
@@ -137,7 +135,7 @@ class TransformerSection(Section):
         return [path for paths in self.texts(folder).values() for path in paths]
 
     def train(self, folder: Path, **options: Any) -> TransformerRun:
-        """Train; `options` are those that no file sets (progress, checkpoint)."""
+        """Train; `options` are those that no file sets (progress)."""
         settings = self.model_dump(exclude={"paths", "validation"}, exclude_unset=True)
         return train_transformer(**self.texts(folder), **settings, **options)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -125,7 +124,6 @@ class SplitText:
     words: tuple[str, ...]  # vocabulary
     training: Windows
     validation: Windows
-    digest: str  # SHA-256 of stream and vocabulary, which identifies the text
 
 
 def split_text(settings: TransformerSettings, progress: Progress | None) -> SplitText:
@@ -144,14 +142,12 @@ def split_text(settings: TransformerSettings, progress: Progress | None) -> Spli
     if settings.shuffle:
         inside = stream >= 0
         stream[inside] = np.random.default_rng((settings.seed, SHUFFLE)).permutation(stream[inside])
-    digest = hashlib.sha256(stream.tobytes() + "\n".join(words).encode()).hexdigest()
     border, length = stream.size - held, settings.window + 1
     return SplitText(
         settings.corpus or Path(_listed(settings.paths)[0]).resolve().name,
         words,
         _windows(stream[:border], length, "training"),
         _windows(stream[border:], length, "validation"),
-        digest,
     )
 
 

@@ -1,12 +1,9 @@
-"""Training of transformers: what a run records, options, checkpoints, wrong arguments. Needs torch."""
+"""Training of transformers: what a run records, options, wrong arguments. Needs torch."""
 
-import hashlib
 import inspect
-import io
 import subprocess
 import sys
 from dataclasses import MISSING, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ import pytest
 from snapdyn.dynamics import train_transformer
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.errors import InputError
-from tests.dynamics.training.transformer.helpers import assert_same, torch, train
+from tests.dynamics.training.transformer.helpers import assert_same, train
 from tests.helpers import FABLE
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -74,46 +71,6 @@ def test_wrong_arguments(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         train(**changes)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("stop", [1, 7, 10, 11])
-def test_an_interrupted_run_goes_on_to_the_same_bits(stop: int, tmp_path: Path) -> None:
-    """Assert bit-identical results after Ctrl-C at different iterations, and from the finished checkpoint."""
-    options = {"checkpoint": tmp_path / "run.pt", "checkpoint_every": 3, "num_layers": 2, "record": (0, 5, 6, 11)}
-
-    def interrupt(done: float, total: float, label: str) -> None:
-        if label == f"training, iteration {stop}":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(**options, progress=interrupt)
-    whole = train(num_layers=2, record=(0, 5, 6, 11))
-    assert_same(train(**options), whole)
-    assert_same(train(**options), whole)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
-
-
-def test_checkpoints_that_cannot_be_used(tmp_path: Path) -> None:
-    """Assert one sentence for a checkpoint that is cut short, altered, something else, or of another run."""
-    path = tmp_path / "run.pt"
-    train(checkpoint=path)
-    whole = path.read_bytes()
-    with pytest.raises(InputError, match=r"a run with learning_rate = 1\.0 where this one has 2\.0"):
-        train(checkpoint=path, learning_rate=2.0)
-    with pytest.raises(InputError, match="a run with text = "):
-        train(checkpoint=path, max_vocab=20)
-    altered = bytearray(whole)
-    altered[len(whole) // 2] ^= 1
-    for bad in (b"", b"no checkpoint", whole[:-100], bytes(altered)):
-        path.write_bytes(bad)
-        with pytest.raises(InputError, match="expected a checkpoint of a transformer's training") as caught:
-            train(checkpoint=path)
-        assert "\n" not in str(caught.value)
-    buffer = io.BytesIO()
-    torch.save({"format": "other"}, buffer)
-    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
-    with pytest.raises(InputError, match="expected a checkpoint"):
-        train(checkpoint=path)
 
 
 def test_every_setting_is_described_with_its_default() -> None:
