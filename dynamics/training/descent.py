@@ -149,23 +149,11 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
             "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
         }
-    return Trajectory(
-        classes=classes,
-        t=steps[:saved].astype(np.float64),
-        z_support=L.z_support(z),
-        z_initial=z_initial,
-        loss=record.loss[:saved],
-        system="SGD",
-        parameters=settings.parameters,
-        status=status,
-        message=_message(status, settings, step, saved, state, name_of),
-        stats={"steps": step, "samples": step * batch_size, "state_size": L.size, "full_state_size": L.size},
-        invariants=invariants,
-        Y=record.Y[:saved] if settings.save_decoder else None,
-        decoder_rows=L.row_of_token if settings.save_decoder else None,
-        decoder_outputs=L.output_token if settings.save_decoder else None,
-        wall_time=time.perf_counter() - started,
-    )
+    return _trajectory(
+        settings, L, (step, saved, status), state, name_of, started,
+        z_support=L.z_support(z), z_initial=z_initial, loss=record.loss[:saved], invariants=invariants,
+        Y=record.Y[:saved] if settings.save_decoder else None, stats={"state_size": L.size},
+    )  # fmt: skip
 
 
 def run_in_portions(
@@ -230,37 +218,47 @@ def _train_on_representatives(
     Y = None
     if settings.save_decoder:  # a row for every token, as without symmetries
         Y = small.decoder(states)[:, small.full.layout.row_of_token[layout.row_token]]
+    return _trajectory(
+        settings, layout, (step, saved, status), small.full_state(state), small.full.value_name, started,
+        z_support=small.z_support(states), z_initial=small.full.z_initial, loss=loss[:saved], Y=Y,
+        invariants={} if adam or settings.weight_decay else small.invariants(states), stats={"state_size": small.size},
+    )  # fmt: skip
+
+
+def _trajectory(
+    settings: SGDSettings,
+    layout: Layout,
+    ended: tuple[int, int, str],
+    state: Floats,
+    name_of: Callable[[int], str],
+    started: float,
+    stats: dict[str, int],
+    **values: Any,
+) -> Trajectory:
+    """Trajectory of a run that has `ended` at (step, records, status) in `state`; `name_of` names its values."""
+    step, saved, status = ended
+    message = ""
+    if status == "interrupted":
+        message = f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
+    elif status == "diverged":
+        bad = np.flatnonzero(~np.isfinite(state))
+        name = name_of(int(bad[0])) if bad.size else "the loss"
+        rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
+        message = f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
+    samples = step * (settings.batch_size or 0)
     return Trajectory(
         classes=settings.classes,
-        t=record[:saved].astype(np.float64),
-        z_support=small.z_support(states),
-        z_initial=small.full.z_initial,
-        loss=loss[:saved],
+        t=np.asarray(settings.record)[:saved].astype(np.float64),
         system="SGD",
         parameters=settings.parameters,
         status=status,
-        message=_message(status, settings, step, saved, small.full_state(state), small.full.value_name),
-        stats={"steps": step, "samples": 0, "state_size": small.size, "full_state_size": layout.size},
-        invariants={} if adam or settings.weight_decay else small.invariants(states),
-        Y=Y,
+        message=message,
+        stats={"steps": step, "samples": samples, **stats, "full_state_size": layout.size},
         decoder_rows=layout.row_of_token if settings.save_decoder else None,
         decoder_outputs=layout.output_token if settings.save_decoder else None,
         wall_time=time.perf_counter() - started,
+        **values,
     )
-
-
-def _message(
-    status: str, settings: SGDSettings, step: int, saved: int, state: Floats, name_of: Callable[[int], str]
-) -> str:
-    """What a run that is not finished says; `name_of` names state values."""
-    if status == "interrupted":
-        return f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
-    if status == "finished":
-        return ""
-    bad = np.flatnonzero(~np.isfinite(state))
-    name = name_of(int(bad[0])) if bad.size else "the loss"
-    rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
-    return f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
 
 
 @dataclass(frozen=True, eq=False)
