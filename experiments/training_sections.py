@@ -26,8 +26,6 @@ NOT_IN_FILES = {
     "save_decoder",
     "reduce",
     "threads",
-    "betas",
-    "eps",
     "t_eval",
     "progress",
 }

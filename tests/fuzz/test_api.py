@@ -67,7 +67,7 @@ def calls(folder: Path) -> dict[str, Call]:
     steps = {"t": 1.0, "eta_Y": 1.0, "vocab_size": 10, "num_classes": 2}
     of_classes = {"classes": classes(), **rates}
     training = {**of_classes, "steps": 5, "batch_size": 2, "seq_len": 7, "momentum": 0.5, "optimizer": "sgd",
-                "init": "zeros", "seed": 0, "record": [0, 5], "weight_decay": 0.1, "betas": (0.9, 0.99), "eps": 1e-8,
+                "init": "zeros", "seed": 0, "record": [0, 5],
                 "residual": False, "save_decoder": False}  # fmt: skip
     system = sd.MeanField(**of_classes)
     solver = {"t_eval": [1.0, 2.0], "method": "auto", "rtol": 1e-6, "atol": 1e-8, "log_time": None, "events": None,
