@@ -1,6 +1,5 @@
 """Common token and growth exponent in the simplified system of Section 7 (Theorem 4, Eqs. 13-14, 122-131)."""
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -95,9 +95,9 @@ class Derivation:
         equal = self.equations
         found = equal(claim) if callable(equal) else {name: value - claim for name, value in equal.items()}
         return {
-            f"{name}, entry {i}" if isinstance(residual, sp.MatrixBase) else name: entry
+            f"{name}, entry {i}" if i else name: entry
             for name, residual in found.items()
-            for i, entry in enumerate(residual if isinstance(residual, sp.MatrixBase) else [residual])
+            for i, entry in enumerate(sp.Matrix([residual]))
         }
 
     def verify(self, claim: sp.Basic | None = None) -> Residuals:

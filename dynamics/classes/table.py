@@ -258,10 +258,7 @@ class SequenceClasses:
                     f"{int(ids.argmax())}; give a larger vocab_size or other ids"
                 )
         self.prior = checked_prior(prior, S)
-        for array in (
-            *(self.query, self.next_token, self.next_tokens, self.next_index, self.queries, self.query_index),
-            *(self.prior, self.P.data, self.P.indices, self.P.indptr),
-        ):
+        for array in (*self._given(), self.next_tokens, self.next_index, self.queries, self.query_index):
             _read_only(array)
         self._frozen = True
 
@@ -299,18 +296,12 @@ class SequenceClasses:
         return (
             self.vocab_size == other.vocab_size
             and self.P.shape == other.P.shape
-            and all(
-                np.array_equal(a, b)
-                for a, b in (
-                    (self.P.indptr, other.P.indptr),
-                    (self.P.indices, other.P.indices),
-                    (self.P.data, other.P.data),
-                    (self.query, other.query),
-                    (self.next_token, other.next_token),
-                    (self.prior, other.prior),
-                )
-            )
+            and all(map(np.array_equal, self._given(), other._given()))
         )
+
+    def _given(self) -> tuple[Any, ...]:
+        """Arrays that define the classes."""
+        return self.P.indptr, self.P.indices, self.P.data, self.query, self.next_token, self.prior
 
     __hash__ = None  # type: ignore[assignment]  # compared by content, so not hashable
 
