@@ -6,6 +6,7 @@ Torch belongs to the extra `text` and is imported by functions only, so that the
 from __future__ import annotations
 
 import math
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -31,19 +32,17 @@ def torch_module() -> Any:
 
 
 def initial_parameters(vocab_size: int, settings: TransformerSettings, seed: int, device: Any) -> Parameters:
-    """Draw U (V, d), per layer W_Q, W_K and W_V (d, d), and for an untied decoder its rows (V, d).
+    """Draw U (V, d), and per layer W_Q, W_K and W_V (d, d).
 
-    All entries are independent and normal. On average, rows of U and of the decoder have length `embedding_norm`, and
-    W_Q, W_K and W_V keep the length of a vector. numpy draws the numbers, so they are the same on every device. The
-    names are "U", "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ..., and "decoder" when it is not tied.
+    All entries are independent and normal. On average, rows of U have length `embedding_norm`, and W_Q, W_K and W_V
+    keep the length of a vector. numpy draws the numbers, so they are the same on every device. The names are "U",
+    "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ...
     """
     torch, width, norm = torch_module(), settings.embedding, settings.embedding_norm
     rng = np.random.default_rng(seed)
     shapes = {"U": (vocab_size, norm)}
     for layer in range(settings.num_layers):
         shapes |= {f"{name} {layer}": (width, 1.0) for name in ("W_Q", "W_K", "W_V")}
-    if not settings.tied:
-        shapes["decoder"] = (vocab_size, norm)
     parameters = {}
     for name, (rows, length) in shapes.items():
         values = rng.standard_normal((rows, width), dtype=np.float32) * np.float32(length / math.sqrt(width))
@@ -58,16 +57,11 @@ def forward(parameters: Parameters, tokens: Tensor, settings: TransformerSetting
     u_T^T W_Q W_K^T u_t/sqrt(d) (1). The attended sum is normalised and multiplied by W_V (2). With the residual
     connection the query's vector is added to that sum, and the result is normalised again (Sec. 7). The first position
     has no position before it: its weights are 0. The attention is that of the lowest layer, row query position, column
-    key position. Products of the output with rows of the decoder are the logits.
+    key position. Products of the output with rows of U are the logits.
     """
     torch = torch_module()
+    normalised = partial(torch.nn.functional.normalize, dim=-1)
     before = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool, device=tokens.device).tril(-1)
-
-    def normalised(x: Tensor) -> Tensor:
-        if settings.normalise == "l2":
-            return torch.nn.functional.normalize(x, dim=-1)
-        return torch.nn.functional.layer_norm(x, x.shape[-1:]) if settings.normalise == "layer" else x
-
     hidden, lowest = parameters["U"][tokens], None
     for layer in range(settings.num_layers):
         queries, keys = hidden @ parameters[f"W_Q {layer}"], hidden @ parameters[f"W_K {layer}"]
@@ -87,7 +81,7 @@ def loss(parameters: Parameters, windows: Tensor, settings: TransformerSettings)
     `windows` (B, L+1) are L words that are read, and the word that follows them.
     """
     hidden, _ = forward(parameters, windows[:, :-1], settings)
-    logits = hidden[:, 1:] @ parameters["decoder" if "decoder" in parameters else "U"].T
+    logits = hidden[:, 1:] @ parameters["U"].T
     return torch_module().nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 2:].flatten())
 
 

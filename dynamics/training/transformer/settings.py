@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, choice, flag, positive, shown, whole
+from snapdyn.errors import InputError, flag, positive, shown, whole
 from snapdyn.memory import require_memory
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]
 Words = NDArray[np.int32]
 
-NORMALISATIONS = ("l2", "layer", "none")
 LEAST = {
     "num_layers": 1,
     "seed": 0,
@@ -54,8 +53,6 @@ class TransformerSettings:
     embedding_norm: float = 3.0
     window: int = 35
     batch_size: int = 20
-    normalise: str = "l2"
-    tied: bool = True
     residual: bool | None = None
     clip: float | None = 0.5
     min_token_count: int = 5
@@ -81,9 +78,8 @@ class TransformerSettings:
         if self.validation_share >= 1:
             raise InputError(f"expected validation_share between 0 and 1, received {shown(self.validation_share)}")
         store("clip", None if self.clip in (None, math.inf) else positive("clip", self.clip))
-        choice("normalise", self.normalise, NORMALISATIONS)
         store("residual", layers > 1 if self.residual is None else self.residual)
-        for name in ("shuffle", "tied", "residual"):
+        for name in ("shuffle", "residual"):
             store(name, flag(name, getattr(self, name)))
         every = np.unique(np.round(np.linspace(0, self.iterations, 4)))
         record = checked_record(every if self.record is None else self.record, self.iterations)

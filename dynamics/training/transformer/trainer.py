@@ -62,8 +62,6 @@ def train_transformer(
           W_V have variance 1/d).
         - `window` = 35: words of a window, which is the number of positions in a map of attention.
         - `batch_size` = 20: windows of a batch.
-        - `normalise` = 'l2': normalisation of the attended sum, "l2" to 2-norm 1 (1), "layer" (LayerNorm), or "none".
-        - `tied` = True: whether the decoder is U (2); otherwise it has separate weights.
         - `residual`: whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has
           no residual.
         - `clip` = 0.5: gradients whose norm, over all parameters together, is larger are scaled down to this norm.
