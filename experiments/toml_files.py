@@ -249,25 +249,16 @@ def section_model(
         numbers; other parameters take any value, which the function itself checks.
     """
     fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:  # an annotation names what is imported for checkers only: parameters then take any value
+        signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
         if parameter.name in skip or parameter.name in base.model_fields:
             continue
-        hint = _type_in_files(_evaluated(parameter.annotation, function))
+        hint = _type_in_files(parameter.annotation)
         fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
     return create_model(name, __base__=base, __doc__=inspect.getdoc(function), **fields)
-
-
-def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
-    """Type that an annotation means; Any where it has none, or names something that is imported for checkers only."""
-    if annotation is inspect.Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    defined_by = function.__init__ if inspect.isclass(function) else function
-    try:
-        return eval(annotation, getattr(inspect.unwrap(defined_by), "__globals__", {}))
-    except NameError:
-        return Any
 
 
 def _type_in_files(hint: Any) -> Any:
