@@ -158,27 +158,20 @@ def read_sections(path: Path, models: Mapping[str, Model], required: Collection[
     return {name: getattr(file, name) for name in values}
 
 
-def read_model(model: type[File], values: Mapping[str, Any], source: str) -> File:
-    """Read the values of a file into its model; InputError as `read_sections`, which calls the file `source`."""
+def read_model(model: type[File], values: Mapping[str, Any], source: str, names_section: bool = True) -> File:
+    """Read the values of a file, or of one section, into its model; InputError as `read_sections`.
+
+    The message calls the file `source`; `names_section` says whether the first part of the place of a fault is the name
+    of a section.
+    """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise InputError(_sentence(error, source, names_section=True)) from None
-
-
-def read_section(model: type[File], values: Mapping[str, Any], place: str) -> File:
-    """Read the values of one section into its model; InputError as `read_sections`, which calls it `place`."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise InputError(_sentence(error, place, names_section=False)) from None
+        raise InputError(_sentence(error, source, names_section)) from None
 
 
 def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
-    """One sentence for the outermost fault that pydantic or a validator of ours has found.
-
-    `names_section` says whether the first part of the place of a fault is the name of a section.
-    """
+    """One sentence for the outermost fault that pydantic or a validator of ours has found."""
     error = min(errors.errors(), key=lambda fault: len(fault["loc"]))
     kind, context, received = error["type"], error.get("ctx", {}), error["input"]
     if isinstance(context.get("error"), InputError):
@@ -235,7 +228,6 @@ def section_model(
     function: Callable[..., Any],
     base: type[SectionType],
     skip: Collection[str] = (),
-    types: Mapping[str, Any] | None = None,
 ) -> type[SectionType]:
     """Make the model of a section with a key per parameter of a function or class.
 
@@ -246,38 +238,27 @@ def section_model(
     function : callable
         Its parameters give the keys, their types and their defaults; its docstring describes the section.
     base : type of Section
-        Base class of the model, with further keys.
+        Base class of the model, with further keys, which go before the parameters of these names.
     skip : collection of str
         Parameters that no file sets.
-    types : mapping of str to type, optional
-        Types of parameters in files, where the annotation does not say it. Numbers, text, true/false, None and every
-        `Annotated` type are taken from the annotation, `ArrayLike` as rows of numbers; other parameters take any value,
-        which the function itself checks.
 
     Returns
     -------
     type of Section
+        Numbers, text, true/false, None and every `Annotated` type are taken from the annotation, `ArrayLike` as rows of
+        numbers; other parameters take any value, which the function itself checks.
     """
     fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:  # an annotation names what is imported for checkers only: parameters then take any value
+        signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
         if parameter.name in skip or parameter.name in base.model_fields:
             continue
-        hint = (types or {}).get(parameter.name, _type_in_files(_evaluated(parameter.annotation, function)))
+        hint = _type_in_files(parameter.annotation)
         fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
     return create_model(name, __base__=base, __doc__=inspect.getdoc(function), **fields)
-
-
-def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
-    """Type that an annotation means; Any where it has none, or names something that is imported for checkers only."""
-    if annotation is inspect.Parameter.empty:
-        return Any
-    if not isinstance(annotation, str):
-        return annotation
-    defined_by = function.__init__ if inspect.isclass(function) else function
-    try:
-        return eval(annotation, getattr(inspect.unwrap(defined_by), "__globals__", {}))
-    except NameError:
-        return Any
 
 
 def _type_in_files(hint: Any) -> Any:

@@ -26,10 +26,7 @@ NOT_IN_FILES = {
     "save_decoder",
     "reduce",
     "threads",
-    "betas",
-    "eps",
     "t_eval",
-    "checkpoint",
     "progress",
 }
 
@@ -51,13 +48,14 @@ class SGDSection(SeedsSection):
     eta_Z: float
     steps: int = Field(ge=1, le=MOST_STEPS_WITH_RECORD)
     record: list[int] | None = None
+    init: str = "zeros"
 
     def settings(self) -> dict[str, Any]:
         """Arguments of `sgd` besides the rates, the steps, the seeds and the record."""
         return self.model_dump(exclude={"eta_Y", "eta_Z", "steps", "seeds", "record"})
 
 
-SGD: type[SGDSection] = section_model("SGD", SGDSettings, SGDSection, skip=NOT_IN_FILES, types={"init": str})
+SGD: type[SGDSection] = section_model("SGD", SGDSettings, SGDSection, skip=NOT_IN_FILES)
 
 
 class CompareSection(Section):
@@ -109,8 +107,7 @@ class LadderSection(Times):
 
     def compute(self, classes: SequenceClasses) -> Ladder:
         """Run every rung."""
-        settings = self.model_dump(exclude={"eta_Y", "eta_Z", "first", "last", "count", "times"})
-        return ladder(classes, self.eta_Y, self.eta_Z, self.t_eval(), **settings)
+        return ladder(classes, t_eval=self.t_eval(), **self.model_dump(exclude=set(Times.model_fields)))
 
 
 LADDER: type[LadderSection] = section_model("Ladder", ladder, LadderSection, skip=NOT_IN_FILES)
@@ -122,7 +119,6 @@ class TransformerSection(Section):
     paths: FileName | list[FileName]
     validation: FileName | list[FileName] | None = None
     device: str | None = None
-    checkpoint_every: int = 100
 
     def texts(self, folder: Path) -> dict[str, Any]:
         """Files and folders of text by key; relative ones lie beside the run file."""
@@ -137,7 +133,7 @@ class TransformerSection(Section):
         return [path for paths in self.texts(folder).values() for path in paths]
 
     def train(self, folder: Path, **options: Any) -> TransformerRun:
-        """Train; `options` are those that no file sets (progress, checkpoint)."""
+        """Train; `options` are those that no file sets (progress)."""
         settings = self.model_dump(exclude={"paths", "validation"}, exclude_unset=True)
         return train_transformer(**self.texts(folder), **settings, **options)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
 from snapdyn.errors import InputError, choice, file_path, instance, list_of
-from snapdyn.experiments.toml_files import Section, read_section
+from snapdyn.experiments.toml_files import Section, read_model
 from snapdyn.figures import (
     figure_2,
     figure_3,
@@ -158,7 +158,7 @@ class FigureEntry:
     def read_parameters(self, values: Mapping[str, Any]) -> Section:
         """Return every parameter with its value, after a check; InputError for an unknown name or a wrong value."""
         plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
-        section: Section = read_section(self.parameters, plain, f"the parameters of figure {self.id}")
+        section: Section = read_model(self.parameters, plain, f"the parameters of figure {self.id}", False)
         return section
 
     def figure(self, dataset: xarray.Dataset, width: float) -> Figure:

@@ -28,7 +28,7 @@ WINNER_SHARE = 0.5
 FALL = 1e-5
 TIMES = {"t_peak": "peak", "t_start": "start", "t_end": "end"}
 # Values of settings of `sgd` that the theory assumes; no theory covers other values.
-OF_THEORY = {"optimizer": "sgd", "init": "zeros", "weight_decay": 0.0}
+OF_THEORY = {"optimizer": "sgd", "init": "zeros"}
 # Observables in which the rungs of a ladder are compared, by name.
 OF_ATTENTION = {name: name for name in ("z", "attention", "entropy", "relative_gain", "growth_factor")}
 OF_DECODER = {"logits": "logits", "loss": "class_loss", "speed": "speed"}

@@ -29,35 +29,20 @@ def _matrix_of_symbols(name: str, rows: int, columns: int) -> sp.Matrix:
     return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i + 1}{j + 1}", real=True))
 
 
-def _log_likelihood(logits: sp.Matrix) -> sp.Expr:
-    """Return log softmax(logits) at output 1, the next token."""
-    return logits[0] - sp.log(sum(logits.applyfunc(sp.exp)))
-
-
 _alpha = sp.symbols("alpha_1:4", positive=True)
 _error_row = sp.Matrix([[1 - _alpha[0], -_alpha[1], -_alpha[2]]])
 """(e_1 - alpha)^T over three outputs."""
 
 
 def _gradient_residuals(
-    name: str, variables: sp.Matrix, logits: sp.Matrix, alpha_logits: sp.Matrix
+    variables: sp.Matrix, logits: sp.Matrix, alpha_logits: sp.Matrix
 ) -> Callable[[sp.Basic], Residuals]:
-    """Return the residuals of a claimed gradient of the log-likelihood in a matrix of variables.
-
-    `alpha_logits` are the logits whose softmax stands for alpha in the claim.
-    """
-
-    def residuals(claim: sp.Basic) -> Residuals:
-        exponentials = alpha_logits.applyfunc(sp.exp)
-        softmax = {alpha: share / sum(exponentials) for alpha, share in zip(_alpha, exponentials, strict=True)}
-        J, gradient = _log_likelihood(logits), claim.subs(softmax)
-        return {
-            f"{name}_{i + 1}{j + 1}": sp.diff(J, variables[i, j]) - gradient[i, j]
-            for i in range(variables.rows)
-            for j in range(variables.cols)
-        }
-
-    return residuals
+    """Return the residuals of a claimed gradient of ln softmax(logits)_1, alpha the softmax of `alpha_logits`."""
+    exponentials = alpha_logits.applyfunc(sp.exp)
+    softmax = dict(zip(_alpha, exponentials / sum(exponentials), strict=True))
+    J = logits[0] - sp.log(sum(logits.applyfunc(sp.exp)))
+    gradient = variables.applyfunc(lambda entry: sp.diff(J, entry))
+    return lambda claim: {"dJ": gradient - claim.subs(softmax)}
 
 
 @declare
@@ -70,7 +55,7 @@ def decoder_gradient() -> Derivation:
         "Lemma 1, Eqs. (3), (7), (15)-(17)",
         r"\frac{\partial J}{\partial Y}",
         f * _error_row,
-        _gradient_residuals("Y", Y, logits, logits),
+        _gradient_residuals(Y, logits, logits),
     )
 
 
@@ -86,14 +71,8 @@ def row_gradient() -> Derivation:
         "Lemma 3, Eqs. (24)-(25)",
         r"\frac{\partial J}{\partial W'}",
         sp.Matrix([1, 0]) * _error_row,
-        _gradient_residuals("w", W, logits, row_of_class),
+        _gradient_residuals(W, logits, row_of_class),
     )
-
-
-def _entry_residuals(matrix: sp.Matrix) -> Callable[[sp.Basic], Residuals]:
-    """Return the residuals of a claimed matrix, entry by entry."""
-
-    return lambda claim: {f"entry {i}{j}": matrix[i, j] - claim[i, j] for i in range(CLASSES) for j in range(CLASSES)}
 
 
 @declare
@@ -105,7 +84,7 @@ def modified_flow() -> Derivation:
         "Lemma 3, Eqs. (8), (26)-(30)",
         F.T * (F * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3))),
         sp.ImmutableMatrix.eye(3),
-        _entry_residuals(gram - gram * e_prime()),
+        {"G - G E'": gram - gram * e_prime()},
     )
 
 
@@ -163,7 +142,7 @@ def original_flow() -> Derivation:
         "Remark 1, Eqs. (40)-(42)",
         sp.MatrixSymbol("F", 3, 3).T * sp.MatrixSymbol("F", 3, 3),
         gram,
-        _entry_residuals(sp.eye(CLASSES) + gram * e_prime()),
+        {"I + (I+E) E'": sp.eye(CLASSES) + gram * e_prime()},
     )
 
 

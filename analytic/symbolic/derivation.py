@@ -53,9 +53,10 @@ class Derivation:
         Left side of the formula: an expression, or the LaTeX of a symbol (of a matrix, if the claim is one).
     claim : sympy.Basic
         Right side of the formula.
-    residuals : callable
-        Function from a claimed right-hand side to named residuals (defining equation, initial condition, ...).
-        The formula holds if and only if all vanish identically (an asymptotic one to its leading order).
+    equations : mapping of str to sympy.Basic, or callable
+        What the claim is equal to, by name; or a function from a claimed right-hand side to what must vanish, by name
+        (defining equation, initial condition, ...). The formula holds if and only if all residuals vanish identically
+        (those of an asymptotic one to its leading order).
     printed : sympy.Basic, optional
         The right-hand side as the paper prints it, where the residuals reject that.
     id : str
@@ -66,7 +67,7 @@ class Derivation:
     source: str
     left: str | sp.Basic
     claim: sp.Basic
-    residuals: Callable[[sp.Basic], Residuals]
+    equations: Residuals | Callable[[sp.Basic], Residuals]
     printed: sp.Basic | None = None
     id: str = ""
 
@@ -79,6 +80,25 @@ class Derivation:
         if isinstance(left, str):
             left = sp.MatrixSymbol(left, *claim.shape) if isinstance(claim, sp.MatrixBase) else sp.Symbol(left)
         return sp.Eq(left, claim, evaluate=False)
+
+    def residuals(self, claim: sp.Basic) -> Residuals:
+        """Return what must vanish for a claimed right-hand side, by name; of a matrix each entry.
+
+        Parameters
+        ----------
+        claim : sympy.Basic
+
+        Returns
+        -------
+        dict of str to sympy.Expr
+        """
+        equal = self.equations
+        found = equal(claim) if callable(equal) else {name: value - claim for name, value in equal.items()}
+        return {
+            f"{name}, entry {i}" if i else name: entry
+            for name, residual in found.items()
+            for i, entry in enumerate(sp.Matrix([residual]))
+        }
 
     def verify(self, claim: sp.Basic | None = None) -> Residuals:
         """Simplify the residuals of a claim exactly.

@@ -39,7 +39,8 @@ def sequence_gradient() -> Derivation:
         length = sp.sqrt(gathered.dot(gathered))
         at_sequence = claimed.subs({norm: length, **dict(zip(q, gathered, strict=True))})
         through_softmax = slope.dot(gathered / length)
-        return {f"token {j}": sp.factor(w[j] * sp.diff(through_softmax, w[j]) - at_sequence[j]) for j in range(TOKENS)}
+        slopes = sp.Matrix([w_l * sp.diff(through_softmax, w_l) for w_l in w])
+        return {"dJ/dz": (slopes - at_sequence).applyfunc(sp.factor)}
 
     return Derivation(
         "dJ/dz = diag(q) (I - f f^T)/||q|| dJ/df for a finite sequence, q = X^T b, f = q/||q||",
@@ -56,18 +57,15 @@ def sequence_counts() -> Derivation:
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
     weights = sp.Matrix([frequency * w_l for frequency, w_l in zip(frequencies, w, strict=True)])
 
-    def residuals(claim: sp.Basic) -> Residuals:
-        vector = {f"X^T b, token {j}": gathered[j] - claim[j] for j in range(TOKENS)}
-        square = X.T * sp.diag(*attention) * X - sp.diag(*claim)
-        matrix = {f"X^T diag(b) X, {i}{j}": square[i, j] for i in range(TOKENS) for j in range(i + 1)}
-        return vector | matrix
-
     return Derivation(
         "(X^T b)_l = q_l exp(z_l)/sum_k q_k exp(z_k), q_l the frequency of l; X^T diag(b) X = diag(X^T b)",
         "Lemmas 2 and 18, Eqs. (5)-(6), (20)-(23), (134)-(135), (137)",
         "X^{T} b",
         weights / sum(weights),
-        residuals,
+        lambda claim: {
+            "X^T b": gathered - claim,
+            "X^T diag(b) X": X.T * sp.diag(*attention) * X - sp.diag(*claim),
+        },
     )
 
 

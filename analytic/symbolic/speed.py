@@ -39,7 +39,7 @@ def lag_increment() -> Derivation:
         "own; Lemma 7(a), Eqs. (46)-(47)",
         r"\Delta c",
         increment,
-        lambda claim: {"s(h*(s+1)) - s(h*(s)) - 1": sp.expand_log(after - visits_of_y, force=True) - 1 - claim},
+        {"s(h*(s+1)) - s(h*(s)) - 1": sp.expand_log(after - visits_of_y, force=True) - 1},
     )
 
 
@@ -217,7 +217,7 @@ def transition_balance() -> Derivation:
         "Lemma 9, Eq. (55); own",
         "t_0 - t_{balance}",
         K * (2 * u_p + 1) / (eta_Y * V),
-        lambda claim: {"t0 - balance": 2 * u_p * K / eta_Y - balance - claim},
+        {"t0 - balance": 2 * u_p * K / eta_Y - balance},
     )
 
 

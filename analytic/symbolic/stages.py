@@ -202,9 +202,9 @@ def h_elasticity() -> Derivation:
         "own; Lemma 11, Eqs. (61), (63): s h'(s) <= h(s)",
         r"d \ln h / d \ln s",
         elasticity,
-        lambda claim: {
-            "s h'/h": visits_of_u * speed_of_u / (u / V) - claim,
-            "1 - elasticity": 1 - claim - (1 - (1 - u) * sp.exp(u)) / (u * (V - 1 + sp.exp(u))),
+        {
+            "s h'/h": visits_of_u * speed_of_u / (u / V),
+            "1 - (1 - elasticity)": 1 - (1 - (1 - u) * sp.exp(u)) / (u * (V - 1 + sp.exp(u))),
         },
     )
 

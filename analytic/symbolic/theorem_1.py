@@ -5,7 +5,6 @@ other, and the remaining ones.
 """
 
 from collections.abc import Callable
-from itertools import product
 
 import sympy as sp
 
@@ -14,7 +13,6 @@ from snapdyn.analytic.symbolic.derivation import (
     Derivation,
     E,
     K,
-    Residuals,
     V,
     declare,
     e_prime,
@@ -54,16 +52,12 @@ def second_order() -> Derivation:
     # Entries of (I+E)^{-1}.
     n = symmetric_matrix("n")
 
-    def residuals(claim: sp.Basic) -> Residuals:
-        difference = sp.eye(CLASSES) - inverse - E - claim.subs(dict(zip(n, inverse, strict=True)))
-        return {f"entry {i}{j}": difference[i, j] for i in range(CLASSES) for j in range(i, CLASSES)}
-
     return Derivation(
         "E' - E = -E^2 (I+E)^{-1}: diagonal -sum_k lambda_k^2 u_ik^2/(1+lambda_k) <= 0",
         "Lemmas 16-17, Eqs. (79)-(80)",
         sp.MatrixSymbol("E'", CLASSES, CLASSES) - sp.MatrixSymbol("E", CLASSES, CLASSES),
         -(E * E) * n,
-        residuals,
+        lambda claim: {"E' - E": e_prime() - E - claim.subs(dict(zip(n, inverse, strict=True)))},
     )
 
 
@@ -75,7 +69,7 @@ def entry_bound() -> Derivation:
         "Theorem 1, Eq. (90), by Lemma 15",
         r"\max |E'_{kn}|",
         1 / (K - 1),
-        lambda claim: {"|lambda_1|/(1-|lambda_1|)": (largest / (1 - largest)).subs(largest, 1 / K) - claim},
+        {"|lambda_1|/(1-|lambda_1|)": (largest / (1 - largest)).subs(largest, 1 / K)},
     )
 
 
@@ -128,7 +122,7 @@ def three_rows() -> Derivation:
         "own; Theorem 1(a) for four classes",
         r"(G^{-1}\mathbf{1})_1\det G",
         (1 - c) * (1 + c - a - b),
-        lambda claim: {"(G^-1 1)_1 det G": (gram.adjugate() * sp.ones(CLASSES, 1))[0] - claim},
+        {"(G^-1 1)_1 det G": (gram.adjugate() * sp.ones(CLASSES, 1))[0]},
     )
 
 
@@ -158,16 +152,12 @@ def _error(n: int) -> sp.Matrix:
     return sp.Matrix([[(1 if j == n else 0) - exponentials[j] / total for j in range(CLASSES + 1)]])
 
 
-def _counted(n: int) -> sp.Matrix:
-    """Return the coefficients of f_1..f_K in g_n/gamma = F (I-E') W (e_n - alpha_n)/gamma, Eqs. (82)-(83)."""
-    # Products of the rows of W with the error: derivation `error-products`.
-    drive = sp.Matrix([(1 + theta[k]) * (q1 if k == n else q0) for k in range(CLASSES)])
-    return (1 + sigma) * (sp.eye(CLASSES) - e) * drive
-
-
-def _coefficients(n: int) -> sp.Matrix:
-    """Return the same coefficients for equally frequent classes."""
-    return _counted(n).subs({sigma: 0, **dict.fromkeys(theta, 0)})
+# Of f_k in g_n/gamma = F (I-E') W (e_n - alpha_n)/gamma, Eqs. (82)-(83), row n, column k. Products of the rows of W
+# with the error: derivation `error-products`.
+_drive = sp.Matrix(CLASSES, CLASSES, lambda n, k: (1 + theta[k]) * (q1 if k == n else q0))
+_coefficients = (1 + sigma) * _drive * (sp.eye(CLASSES) - e)
+EQUAL = {sigma: 0, **dict.fromkeys(theta, 0)}
+"""Equally frequent classes."""
 
 
 @declare
@@ -178,9 +168,7 @@ def zeta_products() -> Derivation:
         "Appendix D.1; Eq. (83)",
         "zeta",
         sp.ImmutableMatrix(CLASSES, CLASSES, lambda i, j: q1 if i == j else q0),
-        lambda claim: {
-            f"zeta_{i} . zeta_{j}": _product(_zeta(i), _zeta(j)) - claim[i, j] for i, j in product(range(3), repeat=2)
-        },
+        {"zeta_i . zeta_j": sp.Matrix(CLASSES, CLASSES, lambda i, j: _product(_zeta(i), _zeta(j)))},
     )
 
 
@@ -192,90 +180,69 @@ def error_products() -> Derivation:
         "Theorem 1, Eqs. (81)-(85)",
         "v",
         sp.ImmutableMatrix([q1 if k == 0 else q0 for k in range(CLASSES)]),
-        lambda claim: {
-            f"row {k}": _product((V - 1) * h * _zeta(k), _error(0)) / gamma_of_h - claim[k] for k in range(CLASSES)
-        },
+        {"rows": sp.Matrix([_product((V - 1) * h * _zeta(k), _error(0)) / gamma_of_h for k in range(CLASSES)])},
     )
 
 
-def _iota(title: str, coefficients: Callable[[int], sp.Matrix], form: Callable[[int], sp.Expr]) -> Derivation:
+def _iota(title: str, counts: dict[sp.Symbol, int]) -> Derivation:
+    def form(n: int) -> sp.Expr:
+        others = sum((1 + theta[k]) * e[k, n] for k in range(CLASSES) if k != n)
+        return (1 + sigma) * (q1 * (1 + theta[n]) * (1 - e[n, n]) - q0 * others)
+
     return Derivation(
         title,
         "Theorem 1, Eqs. (86)-(87)",
         "iota",
-        sp.ImmutableMatrix([form(n) for n in range(CLASSES)]),
-        lambda claim: {f"class {n}": coefficients(n)[n] - claim[n] for n in range(CLASSES)},
+        sp.ImmutableMatrix([form(n) for n in range(CLASSES)]).subs(counts),
+        {"coefficient of f_n": sp.Matrix(_coefficients.diagonal()).T.subs(counts)},
     )
 
 
-def _beta(
-    title: str, source: str, coefficients: Callable[[int], sp.Matrix], form: Callable[[int, int, int], sp.Expr]
-) -> Derivation:
-    """Build a derivation of beta; `form` takes n, k and the sign of q0, printed +1, derived -1."""
-    pairs = [(n, k) for n, k in product(range(CLASSES), repeat=2) if n != k]
+def _beta(title: str, source: str, counts: dict[sp.Symbol, int]) -> Derivation:
+    """Build a derivation of beta; the sign of q0 is printed +1, derived -1."""
 
-    def matrix(sign: int) -> sp.ImmutableMatrix:
-        return sp.ImmutableMatrix(CLASSES, CLASSES, lambda n, k: 0 if n == k else form(n, k, sign))
+    def form(n: int, k: int, sign: int) -> sp.Expr:
+        others = sum((1 + theta[j]) * e[j, k] for j in range(CLASSES) if j != n)
+        return (1 + sigma) * (q1 * (1 + theta[n]) * e[n, k] + sign * q0 * (1 + theta[k] + sign * others))
+
+    def off_diagonal(entry: Callable[[int, int], sp.Expr]) -> sp.ImmutableMatrix:
+        return sp.ImmutableMatrix(CLASSES, CLASSES, lambda n, k: 0 if n == k else entry(n, k).subs(counts))
 
     return Derivation(
         title,
         source,
         "beta",
-        matrix(-1),
-        lambda claim: {f"beta_{n}{k}": -coefficients(n)[k] - claim[n, k] for n, k in pairs},
-        printed=matrix(+1),
+        off_diagonal(lambda n, k: form(n, k, -1)),
+        {"-coefficient of f_k": off_diagonal(lambda n, k: -_coefficients[n, k])},
+        printed=off_diagonal(lambda n, k: form(n, k, +1)),
     )
 
 
 @declare
 def iota() -> Derivation:
     """Return iota_n, the coefficient of the attention vector of the class itself."""
-
-    def form(n: int) -> sp.Expr:
-        return q1 * (1 - e[n, n]) - q0 * sum(e[n, k] for k in range(CLASSES) if k != n)
-
-    return _iota("iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk", _coefficients, form)
+    return _iota("iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk", EQUAL)
 
 
 @declare
 def beta() -> Derivation:
     """Return beta_nk, the coefficients of the other classes' f_k; Eq. (88) prints a wrong sign."""
-
-    def form(n: int, k: int, sign: int) -> sp.Expr:
-        return q1 * e[k, n] + sign * q0 * (1 + sign * sum(e[k, j] for j in range(CLASSES) if j != n))
-
-    return _beta(
-        "beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj)",
-        "Theorem 1, Eq. (88), sign corrected",
-        _coefficients,
-        form,
-    )
+    return _beta("beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj)", "Theorem 1, Eq. (88), sign corrected", EQUAL)
 
 
 @declare
 def iota_counted() -> Derivation:
     """Return Eq. (86), iota_n with the sampled counts of the classes."""
-
-    def form(n: int) -> sp.Expr:
-        others = sum((1 + theta[k]) * e[k, n] for k in range(CLASSES) if k != n)
-        return (1 + sigma) * (q1 * (1 + theta[n]) * (1 - e[n, n]) - q0 * others)
-
-    return _iota("iota_n = (1+sigma) [q1 (1+theta_n) (1 - E'_nn) - q0 sum_{k != n} (1+theta_k) E'_kn]", _counted, form)
+    return _iota("iota_n = (1+sigma) [q1 (1+theta_n) (1 - E'_nn) - q0 sum_{k != n} (1+theta_k) E'_kn]", {})
 
 
 @declare
 def beta_counted() -> Derivation:
     """Return Eq. (88), beta_nk with the sampled counts of the classes, its sign corrected."""
-
-    def form(n: int, k: int, sign: int) -> sp.Expr:
-        others = sum((1 + theta[j]) * e[j, k] for j in range(CLASSES) if j != n)
-        return (1 + sigma) * (q1 * (1 + theta[n]) * e[n, k] + sign * q0 * (1 + theta[k] + sign * others))
-
     return _beta(
         "beta_nk = (1+sigma) [q1 (1+theta_n) E'_nk - q0 (1+theta_k - sum_{j != n} (1+theta_j) E'_jk)]",
         "Theorem 1, Eqs. (88)-(89), sign corrected",
-        _counted,
-        form,
+        {},
     )
 
 
@@ -283,13 +250,13 @@ def beta_counted() -> Derivation:
 def leading_xi() -> Derivation:
     """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
     E_prime = e_prime()
-    overlap = [sum(E_prime[n, k] * E[n, k] for k in range(CLASSES) if k != n) for n in range(CLASSES)]
+    overlap = sp.Matrix((E_prime * E).diagonal()).T  # the diagonal of E is 0
     return Derivation(
         "sum_{k != n} E'_nk f_n.f_k = -E'_nn",
         "Theorem 1, Eqs. (91)-(92)",
         "X",
         sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
-        lambda claim: {f"class {n}": overlap[n] - claim[n].subs({e[n, n]: E_prime[n, n]}) for n in range(CLASSES)},
+        lambda claim: {"overlap": overlap - claim.subs(dict(zip(e, E_prime, strict=True)))},
     )
 
 
@@ -299,12 +266,12 @@ def xi_eliminated() -> Derivation:
     overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]
     inverse_nn = 1 / (1 - (overlaps.T * others.inv() * overlaps)[0])
     claimed = inverse_nn * (overlaps.T * others.inv() * (overlaps + sp.ones(CLASSES - 1, 1) / (V - 1)))[0]
-    coefficients = _coefficients(0).subs(dict(zip(e, e_prime(), strict=True)))
+    coefficients = _coefficients[0, :].subs(EQUAL).subs(dict(zip(e, e_prime(), strict=True)))
     # beta_nk is minus the coefficient of f_k.
     return Derivation(
         "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
         "own; Theorem 1(a), sign of (88) corrected",
         r"\xi_1/(\gamma q_1)",
         sp.factor(claimed),
-        lambda claim: {"class 1": -(coefficients.T * E[:, 0])[0] / q1 - claim},
+        {"class 1": -(coefficients * E[:, 0])[0] / q1},
     )

@@ -40,7 +40,7 @@ def _xi(name: str, source: str, coefficient: sp.Expr) -> Derivation:
         source,
         "xi_n",
         gamma / (1 / coefficient + 4 * Gamma),
-        lambda claim: {"xi = a gamma exp(4 z_c)": coefficient * gamma * sp.exp(4 * logit) - claim},
+        {"xi = a gamma exp(4 z_c)": coefficient * gamma * sp.exp(4 * logit)},
     )
 
 
@@ -59,7 +59,7 @@ def premise() -> Derivation:
         "Eq. (13), its K corrected to K-1",
         r"\dot z_c",
         (K - 1) * rate,
-        lambda claim: {"Eq. (100), K equal classes of weight 1/K": -eta_Z * K * (1 / K) * xi_n - claim},
+        {"Eq. (100), K equal classes of weight 1/K": -eta_Z * K * (1 / K) * xi_n},
         printed=K * rate,
     )
 
@@ -203,7 +203,7 @@ def decoder_rate_effect() -> Derivation:
         "own; Eq. (133)(b) and Section 6, reading (c)",
         r"d \ln {\Gamma} / d \ln {\eta_{Y}}",
         ((V - 1) * u - 2 - sp.exp(u) * (u - 2)) / (u * (V - 1 + sp.exp(u))),
-        lambda claim: {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y) - claim},
+        {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y)},
     )
 
 

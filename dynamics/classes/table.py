@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import cached_property
-from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -60,37 +59,27 @@ def checked_probabilities(P: Any) -> Any:
 def _sparse_rows(P: Any) -> Any:
     """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
 
-    scipy checks coo, dia and dok when it copies them, but does not look into the arrays of csr, csc and bsr.
+    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil.
     """
     from scipy import sparse
 
-    S, M = P.shape
     try:
-        if P.format == "lil":
-            row = np.repeat(np.arange(S), [len(tokens) for tokens in P.rows])
-            tokens = np.fromiter(chain.from_iterable(P.rows), np.int64)
-            P = sparse.coo_array((np.fromiter(chain.from_iterable(P.data), np.float64), (row, tokens)), shape=(S, M))
-        elif P.format in ("csr", "csc", "bsr"):
-            height, width = P.data.shape[1:] if P.format == "bsr" else (1, 1)
-            if S % height or M % width:
-                raise ValueError(f"blocks of shape {height, width}")
-            outer, inner = (M, S) if P.format == "csc" else (S // height, M // width)
-            starts, indices, number = P.indptr, P.indices, len(P.data)
-            if starts.dtype.kind != "i" or indices.dtype.kind != "i":
-                raise ValueError(f"indptr of dtype {starts.dtype} and indices of dtype {indices.dtype}")
-            rises = starts.shape == (outer + 1,) and (starts[1:] >= starts[:-1]).all()
-            if not rises or starts[0] != 0 or starts[-1] != number:
-                raise ValueError(f"an indptr that does not rise from 0 to {number} in {outer} steps")
-            if indices.shape != (number,) or (indices < 0).any() or (indices >= inner).any():
-                raise ValueError(f"indices that are not {number} numbers from 0 to {inner - 1}")
-        require_memory("P", 48.0 * max(P.nnz, S), "fewer classes or tokens")
-        return sparse.csr_array(P.astype(np.float64))
+        if P.format in ("csr", "csc", "bsr"):
+            P.copy().check_format()
+            if P.indptr.dtype.kind != "i" or (np.diff(P.indptr) < 0).any():
+                raise ValueError("an indptr that is not of whole numbers that rise")
+        if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
+            raise ValueError("rows with another number of indices than of values")
+        require_memory("P", 48.0 * max(P.nnz, P.shape[0]), "fewer classes or tokens")
+        table = sparse.csr_array(P.astype(np.float64))
+        table.check_format()
+        return table
     except InputError:
         raise
     except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
         raise InputError(
-            f"expected indices of sparse P that fit its shape {S, M}, received: {str(error).rstrip('.')}; build P anew "
-            "from rows, columns and probabilities"
+            f"expected indices of sparse P that fit its shape {P.shape}, received: {str(error).rstrip('.')}; build P "
+            "anew from rows, columns and probabilities"
         ) from error
 
 
@@ -269,10 +258,7 @@ class SequenceClasses:
                     f"{int(ids.argmax())}; give a larger vocab_size or other ids"
                 )
         self.prior = checked_prior(prior, S)
-        for array in (
-            *(self.query, self.next_token, self.next_tokens, self.next_index, self.queries, self.query_index),
-            *(self.prior, self.P.data, self.P.indices, self.P.indptr),
-        ):
+        for array in (*self._given(), self.next_tokens, self.next_index, self.queries, self.query_index):
             _read_only(array)
         self._frozen = True
 
@@ -310,18 +296,12 @@ class SequenceClasses:
         return (
             self.vocab_size == other.vocab_size
             and self.P.shape == other.P.shape
-            and all(
-                np.array_equal(a, b)
-                for a, b in (
-                    (self.P.indptr, other.P.indptr),
-                    (self.P.indices, other.P.indices),
-                    (self.P.data, other.P.data),
-                    (self.query, other.query),
-                    (self.next_token, other.next_token),
-                    (self.prior, other.prior),
-                )
-            )
+            and all(map(np.array_equal, self._given(), other._given()))
         )
+
+    def _given(self) -> tuple[Any, ...]:
+        """Arrays that define the classes."""
+        return self.P.indptr, self.P.indices, self.P.data, self.query, self.next_token, self.prior
 
     __hash__ = None  # type: ignore[assignment]  # compared by content, so not hashable
 

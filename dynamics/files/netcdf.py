@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from snapdyn.dynamics.files.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.files.storage import replacing
 from snapdyn.errors import InputError, shown
-from snapdyn.memory import ALWAYS_FREE, free_memory
+from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 if TYPE_CHECKING:
     import xarray
@@ -63,61 +63,24 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
             f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
             "that belong together into one array"
         )
-    with replacing(path) as temporary, _signals_wait():
-        _write_content(dataset.assign_attrs(format=file_format), temporary)
-        with temporary.open("ab+") as file:
-            file.write(_trailer(file.fileno(), temporary.stat().st_size))
+    content = _hdf5(dataset.assign_attrs(format=file_format))
+    with replacing(path) as temporary, temporary.open("wb+") as file:
+        file.write(content)
+        file.flush()
+        file.write(_trailer(file.fileno(), len(content)))
     return Path(path)
 
 
-def _write_content(dataset: xarray.Dataset, path: Path) -> None:
-    """Write the HDF5 data."""
+def _hdf5(dataset: xarray.Dataset) -> memoryview:
+    """The HDF5 file in memory: on a full disk HDF5 ends the process when it cannot write what it holds back."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
-    target = _Target(path)
-    with target.file:
-        with h5netcdf.File(target, "w", decode_vlen_strings=True) as file:
-            dataset.dump_to_store(H5NetCDFStore(file))
-        if target.error:
-            raise target.error
-
-
-class _Target:
-    """File that HDF5 writes to. After an error, such as a full disk, it is a copy in memory: HDF5 must go on.
-
-    HDF5 ends the process when it cannot write what it holds back, or reads other bytes than it wrote.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.file: Any = path.open("w+b", buffering=0)
-        self.error: OSError | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.file, name)
-
-    def write(self, data: Any) -> None:
-        """Write all bytes."""
-        left = memoryview(data).cast("B")
-        while left:
-            try:
-                left = left[self.file.write(left) :]
-            except OSError as error:
-                self._leave_disk(error)
-
-    def truncate(self, size: int) -> None:
-        """Set the size."""
-        try:
-            self.file.truncate(size)
-        except OSError as error:
-            self._leave_disk(error)
-
-    def _leave_disk(self, error: OSError) -> None:
-        at = self.file.tell()
-        self.file.seek(0)
-        with self.file:
-            self.file, self.error = io.BytesIO(self.file.read()), error
-        self.file.seek(at)
+    require_memory("the file", dataset.nbytes, "fewer recorded times")
+    content = io.BytesIO()
+    with _signals_wait(), h5netcdf.File(content, "w", decode_vlen_strings=True) as file:
+        dataset.dump_to_store(H5NetCDFStore(file))
+    return content.getbuffer()
 
 
 @contextmanager

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, Floats, kernel
 
+# Adam's decay rates of the moments, and its addition to the root of the second one: PyTorch's defaults.
+BETA_1, BETA_2, EPS = 0.9, 0.999, 1e-8
+
 
 class Descent(NamedTuple):
     """What the steps move, [z slots, Y]."""
@@ -24,14 +27,10 @@ class Update(NamedTuple):
     eta_Y: float
     eta_Z: float
     momentum: float
-    beta_1: float
-    beta_2: float
-    eps: float
-    weight_decay: float
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def sgd_update(x, gradient, rate, momentum, weight_decay):
+def sgd_update(x, gradient, rate, momentum):
     """torch.optim.SGD on the loss -J (no dampening, not Nesterov); NaN if x is not finite.
 
     The gradient of the next batch is added to what this leaves in `gradient`, momentum times the velocity: one
@@ -39,7 +38,7 @@ def sgd_update(x, gradient, rate, momentum, weight_decay):
     """
     check = 0.0
     for i in range(x.size):
-        velocity = gradient[i] - weight_decay * x[i]
+        velocity = gradient[i]
         gradient[i] = momentum * velocity
         x[i] += rate * velocity
         check += 0.0 * x[i]
@@ -47,17 +46,17 @@ def sgd_update(x, gradient, rate, momentum, weight_decay):
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def adam_update(x, gradient, first, second, step, rate, beta_1, beta_2, eps, weight_decay):
+def adam_update(x, gradient, first, second, step, rate):
     """torch.optim.Adam on the loss -J, step counted from 1, gradient cleared; NaN if x is not finite."""
-    step_size = rate / (1.0 - beta_1**step)
-    root_correction = 1.0 / math.sqrt(1.0 - beta_2**step)
+    step_size = rate / (1.0 - BETA_1**step)
+    root_correction = 1.0 / math.sqrt(1.0 - BETA_2**step)
     check = 0.0
     for i in range(x.size):
-        d = weight_decay * x[i] - gradient[i]
+        d = -gradient[i]
         gradient[i] = 0.0
-        first[i] = beta_1 * first[i] + (1.0 - beta_1) * d
-        second[i] = beta_2 * second[i] + (1.0 - beta_2) * d * d
-        x[i] -= step_size * first[i] / (math.sqrt(second[i]) * root_correction + eps)
+        first[i] = BETA_1 * first[i] + (1.0 - BETA_1) * d
+        second[i] = BETA_2 * second[i] + (1.0 - BETA_2) * d * d
+        x[i] -= step_size * first[i] / (math.sqrt(second[i]) * root_correction + EPS)
         check += 0.0 * x[i]
     return check
 
@@ -69,9 +68,8 @@ def is_updated(descent, update, num_slots, step):
     for part, rate in ((slice(0, num_slots), update.eta_Z), (slice(num_slots, state.size), update.eta_Y)):
         if update.adam:
             check += adam_update(
-                state[part], gradient[part], descent.first_moment[part], descent.second_moment[part], step, rate,
-                update.beta_1, update.beta_2, update.eps, update.weight_decay,
+                state[part], gradient[part], descent.first_moment[part], descent.second_moment[part], step, rate
             )  # fmt: skip
         else:
-            check += sgd_update(state[part], gradient[part], rate, update.momentum, update.weight_decay)
+            check += sgd_update(state[part], gradient[part], rate, update.momentum)
     return check == 0.0  # else it is NaN

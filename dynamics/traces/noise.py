@@ -29,7 +29,8 @@ class NoiseBetweenTimes(System):
         self.noise, n = noise, noise.mean.size
         self.eta_Y = noise.eta_Y
         self.size = n + 2 * n * n
-        self.start = np.concatenate([noise.mean.initial_state(), np.zeros(n * n), np.eye(n).ravel()])
+        self.start = np.zeros(self.size)
+        self.start[:n] = noise.mean.initial_state()
 
     @property
     def rate_ratio(self) -> float:
@@ -39,15 +40,10 @@ class NoiseBetweenTimes(System):
         return self.start
 
     def write_rate(self, state: Floats, out: Floats) -> None:
-        noise, n = self.noise, self.noise.mean.size
-        x, sigma, phi = self.split(state)
-        F = out[:n]
-        noise.mean.write_rate(x, F)
-        A = noise.jacobian(x)
-        half = A @ sigma
-        B = np.concatenate([noise.class_noise(x, F), noise.count_noise(x)])
-        out[n : n + n * n] = (half + half.T + B.T @ B / noise.unit).ravel()
-        out[n + n * n :] = (A @ phi).ravel()
+        (x, sigma, phi), (F, sigma_rate, phi_rate) = self.split(state), self.split(out)
+        self.noise.mean.write_rate(x, F)
+        A, sigma_rate[...] = self.noise.covariance_rate(x, sigma, F)
+        np.matmul(A, phi, out=phi_rate)
 
     def split(self, state: Floats) -> tuple[Floats, Floats, Floats]:
         """(x (n,), Sigma/unit (n, n), Phi (n, n)) as views of a state."""
@@ -56,9 +52,8 @@ class NoiseBetweenTimes(System):
 
     def restart(self, state: Floats) -> None:
         """Start the next run from x and Sigma of `state`, with Phi = 1."""
-        n = self.noise.mean.size
         self.start = state.copy()
-        self.start[n + n * n :] = np.eye(n).ravel()
+        self.split(self.start)[2][...] = np.eye(self.noise.mean.size)
 
 
 def covariance_between_times(

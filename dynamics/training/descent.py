@@ -56,14 +56,6 @@ def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
     )  # fmt: skip
 
 
-def update_rule(settings: SGDSettings) -> Update:
-    """The update rule of a run."""
-    return Update(
-        settings.optimizer == "adam", settings.eta_Y, settings.eta_Z, settings.momentum, *settings.betas, settings.eps,
-        settings.weight_decay,
-    )  # fmt: skip
-
-
 def recorded_bytes(settings: SGDSettings) -> float:
     """Memory that the record of a run takes: the logits twice, as slots and as coordinates, and Y."""
     layout, _ = class_tables(settings)
@@ -109,19 +101,18 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     stream = np.random.SFC64(for_data).state["state"]["state"]
     z_initial, state = _start(settings, L, np.random.default_rng(for_start))
     classes, adam = settings.classes, settings.optimizer == "adam"
-    conserved = not adam and settings.weight_decay == 0.0
     steps = np.asarray(settings.record)
     record = Record(
         steps,
         z=np.empty((steps.size, L.num_slots)),
         loss=np.empty(steps.size),
         Y=np.empty((steps.size if settings.save_decoder else 0, L.num_rows, L.num_columns)),
-        row_sums=np.empty((steps.size if conserved else 0, L.num_rows)),
+        row_sums=np.empty((0 if adam else steps.size, L.num_rows)),
     )
     first_sums = np.empty(L.num_rows)
     row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.last_column_multiplicity, first_sums)
     descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
-    update = update_rule(settings)
+    update = Update(adam, settings.eta_Y, settings.eta_Z, settings.momentum)
     batch_size, widest = settings.batch_size or 0, L.max_support
     at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
     memory = Scratch(
@@ -144,28 +135,16 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
         return L.slot_name(index, classes) if index < slots else L.decoder_name(index - slots)
 
     z, invariants = record.z[:saved], {}
-    if conserved:
+    if not adam:
         invariants = {
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
             "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
         }
-    return Trajectory(
-        classes=classes,
-        t=steps[:saved].astype(np.float64),
-        z_support=L.z_support(z),
-        z_initial=z_initial,
-        loss=record.loss[:saved],
-        system="SGD",
-        parameters=settings.parameters,
-        status=status,
-        message=_message(status, settings, step, saved, state, name_of),
-        stats={"steps": step, "samples": step * batch_size, "state_size": L.size, "full_state_size": L.size},
-        invariants=invariants,
-        Y=record.Y[:saved] if settings.save_decoder else None,
-        decoder_rows=L.row_of_token if settings.save_decoder else None,
-        decoder_outputs=L.output_token if settings.save_decoder else None,
-        wall_time=time.perf_counter() - started,
-    )
+    return _trajectory(
+        settings, L, (step, saved, status), state, name_of, started,
+        z_support=L.z_support(z), z_initial=z_initial, loss=record.loss[:saved], invariants=invariants,
+        Y=record.Y[:saved] if settings.save_decoder else None, stats={"state_size": L.size},
+    )  # fmt: skip
 
 
 def run_in_portions(
@@ -215,7 +194,8 @@ def _train_on_representatives(
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
     descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
-    update, rate, arguments = update_rule(settings), scratch(small.size), small.kernel_arguments()
+    update = Update(adam, settings.eta_Y, settings.eta_Z, settings.momentum)
+    rate, arguments = scratch(small.size), small.kernel_arguments()
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
         made: tuple[int, int, bool] = quotient_descent_steps(
@@ -230,37 +210,47 @@ def _train_on_representatives(
     Y = None
     if settings.save_decoder:  # a row for every token, as without symmetries
         Y = small.decoder(states)[:, small.full.layout.row_of_token[layout.row_token]]
+    return _trajectory(
+        settings, layout, (step, saved, status), small.full_state(state), small.full.value_name, started,
+        z_support=small.z_support(states), z_initial=small.full.z_initial, loss=loss[:saved], Y=Y,
+        invariants={} if adam else small.invariants(states), stats={"state_size": small.size},
+    )  # fmt: skip
+
+
+def _trajectory(
+    settings: SGDSettings,
+    layout: Layout,
+    ended: tuple[int, int, str],
+    state: Floats,
+    name_of: Callable[[int], str],
+    started: float,
+    stats: dict[str, int],
+    **values: Any,
+) -> Trajectory:
+    """Trajectory of a run that has `ended` at (step, records, status) in `state`; `name_of` names its values."""
+    step, saved, status = ended
+    message = ""
+    if status == "interrupted":
+        message = f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
+    elif status == "diverged":
+        bad = np.flatnonzero(~np.isfinite(state))
+        name = name_of(int(bad[0])) if bad.size else "the loss"
+        rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
+        message = f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
+    samples = step * (settings.batch_size or 0)
     return Trajectory(
         classes=settings.classes,
-        t=record[:saved].astype(np.float64),
-        z_support=small.z_support(states),
-        z_initial=small.full.z_initial,
-        loss=loss[:saved],
+        t=np.asarray(settings.record)[:saved].astype(np.float64),
         system="SGD",
         parameters=settings.parameters,
         status=status,
-        message=_message(status, settings, step, saved, small.full_state(state), small.full.value_name),
-        stats={"steps": step, "samples": 0, "state_size": small.size, "full_state_size": layout.size},
-        invariants={} if adam or settings.weight_decay else small.invariants(states),
-        Y=Y,
+        message=message,
+        stats={"steps": step, "samples": samples, **stats, "full_state_size": layout.size},
         decoder_rows=layout.row_of_token if settings.save_decoder else None,
         decoder_outputs=layout.output_token if settings.save_decoder else None,
         wall_time=time.perf_counter() - started,
+        **values,
     )
-
-
-def _message(
-    status: str, settings: SGDSettings, step: int, saved: int, state: Floats, name_of: Callable[[int], str]
-) -> str:
-    """What a run that is not finished says; `name_of` names state values."""
-    if status == "interrupted":
-        return f"interrupted at step {step}; {saved} of {np.asarray(settings.record).size} records are kept"
-    if status == "finished":
-        return ""
-    bad = np.flatnonzero(~np.isfinite(state))
-    name = name_of(int(bad[0])) if bad.size else "the loss"
-    rate = "eta_Y or eta_Z" if not bad.size else "eta_Z or eta_Y" if name.startswith("z") else "eta_Y"
-    return f"diverged at step {step}: {name} is not finite; try a smaller {rate}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,9 +272,9 @@ class SGD(SGDSettings):
     seq_len : int or None
         Contextual tokens T-1; None: infinite, q = c_n (5). Cost and memory do not depend on it.
     momentum : float
-        Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J plus weight_decay x.
+        Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
     optimizer : {"sgd", "adam"}
-        Adam with bias correction, eps outside the root, weight decay added to the gradient.
+        Adam with bias correction, decay rates 0.9 and 0.999 of the moments, and 1e-8 added to the root.
     init : str, mapping or tuple
         Start. "zeros": the outputs that are no class's next token share one column, so that the cost does not
         depend on V. "uniform": both Y and z are drawn from +-1/sqrt(V). A mapping {"Y": (rows, V), "z": (Q, M)}
@@ -295,13 +285,6 @@ class SGD(SGDSettings):
     record : array_like of int, optional
         Increasing steps in 0..steps at which the state is kept; "i" is the state after i updates, with the
         loss of the batch drawn next. Default: all.
-    weight_decay : float
-        Weight decay of either optimiser. It acts on what training can move: logits of tokens in a support of
-        their query, and rows of Y of such tokens (and of queries with the residual).
-    betas : pair of float
-        Decay rates of Adam's first and second moment.
-    eps : float
-        Adam's addition to the root of the second moment.
     residual : bool
         Decoder input (f + e_psi(n))/|f + e_psi(n)|; the query token is a row of Y.
     save_decoder : bool
@@ -387,7 +370,7 @@ def sgd(
     threads : int, optional
         Threads for several seeds; default all cores. The numbers do not depend on it.
     **settings : dict
-        `weight_decay`, `betas`, `eps`, `residual`, `save_decoder` and `reduce`, as in `SGD`.
+        `residual`, `save_decoder` and `reduce`, as in `SGD`.
 
     Returns
     -------
@@ -395,7 +378,7 @@ def sgd(
         A list, with one trajectory per seed, when `seed` is an iterable; its runs are made in parallel.
         t: recorded steps (updates made: the clock of the paper for any batch size; with momentum the
         first-order clock runs 1/(1-momentum) times faster). loss: mean -ln alpha of the batch drawn next,
-        nats. invariants (plain and momentum SGD without weight decay): change of the row sums of Y and z.
+        nats. invariants (not of Adam): change of the row sums of Y and z.
         status "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C, with the record
         until then.
 

@@ -211,11 +211,15 @@ class LinearNoise(System):
         x, sigma = self._split(state)
         F, sigma_rate = self._split(out)
         loss = self.mean.write_rate(x, F)
-        half = self.jacobian(x) @ sigma
-        np.add(half, half.T, out=sigma_rate)
-        B = np.concatenate([self.class_noise(x, F), self.count_noise(x)])
-        sigma_rate += B.T @ B / self.unit  # D = B^T B
+        _, sigma_rate[...] = self.covariance_rate(x, sigma, F)
         return loss
+
+    def covariance_rate(self, x: Floats, sigma: Floats, F: Floats) -> tuple[Floats, Floats]:
+        """A = dF/dx and d(Sigma/unit)/dt, (n, n), at the mean x with its rate F, (n,), and Sigma/unit."""
+        A = self.jacobian(x)
+        half = A @ sigma
+        B = np.concatenate([self.class_noise(x, F), self.count_noise(x)])
+        return A, half + half.T + B.T @ B / self.unit  # D = B^T B
 
     def jacobian(self, x: Floats) -> Floats:
         """A = dF/dx, (n, n)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, choice, flag, fraction, pair, positive, real_array, shown, whole
+from snapdyn.errors import InputError, choice, flag, fraction, positive, real_array, shown, whole
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
@@ -43,9 +42,6 @@ class SGDSettings:
     init: Init = "zeros"
     seed: int = 0
     record: ArrayLike | None = None
-    weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
     residual: bool = False
     save_decoder: bool = False
     reduce: bool | str = "auto"
@@ -55,7 +51,7 @@ class SGDSettings:
             object.__setattr__(self, name, value)
 
         checked_classes(self.classes)
-        checks = {"eta_Y": positive, "eta_Z": positive, "momentum": fraction, "eps": positive} | dict.fromkeys(
+        checks = {"eta_Y": positive, "eta_Z": positive, "momentum": fraction} | dict.fromkeys(
             ("residual", "save_decoder"), flag
         )
         for name, check in checks.items():
@@ -77,10 +73,7 @@ class SGDSettings:
                 )
         choice("optimizer", self.optimizer, OPTIMIZERS)
         if self.optimizer == "adam" and self.momentum:
-            raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; set betas instead")
-        store("weight_decay", fraction("weight_decay", self.weight_decay, below=math.inf))
-        betas = pair("betas", self.betas)
-        store("betas", (fraction("betas[0]", betas[0]), fraction("betas[1]", betas[1])))
+            raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; leave it out")
         store("seed", whole("seed", self.seed, 0))
         if not isinstance(self.reduce, str):
             store("reduce", flag("reduce", self.reduce))
@@ -143,7 +136,6 @@ class SGDSettings:
     def parameters(self) -> dict[str, Any]:
         """Every setting that decides the numbers but the classes, as JSON values; arrays by shape and SHA-256."""
         values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
-        values["betas"] = list(self.betas)
         record = np.asarray(self.record)
         values["record"] = None if record.size == self.steps + 1 else record.tolist()
         if isinstance(self.init, dict):

@@ -6,12 +6,11 @@ import itertools
 import json
 import os
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,13 +22,9 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_tran
 from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.parallel import machine
 from snapdyn.registry import plugin_versions
 from snapdyn.validation.design import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
-
-if TYPE_CHECKING:
-    from snapdyn.dynamics import TransformerRun
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
@@ -51,7 +46,7 @@ class Outcome:
 
 
 def run_cells(
-    kind: str, observables: Sequence[str], folder: str, out: str, files: Sequence[str], code: str, cells: Sequence[Cell]
+    kind: str, observables: Sequence[str], folder: str, files: Sequence[str], code: str, cells: Sequence[Cell]
 ) -> list[Outcome]:
     """Run some cells, one after the other, in a worker. A failing cell does not stop the others.
 
@@ -62,8 +57,6 @@ def run_cells(
     observables : sequence of str
     folder : str
         Folder of the sweep file.
-    out : str
-        Folder of the results.
     files : sequence of str
         Python files of the user's that the sweep has loaded; the worker loads them too.
     code : str
@@ -96,7 +89,7 @@ def run_cells(
         try:
             if kind == TRANSFORMER:
                 section = _section(kind, "transformer", cell.sections["transformer"])
-                measured = run = section.train(Path(folder), checkpoint=checkpoint_file(Path(out), cell.key))
+                measured = run = section.train(Path(folder))
             else:
                 measured = _run(kind, cell.sections, wanted, folder)
             plain = {each.name: _plain(each.values(measured)) for each in wanted}
@@ -205,13 +198,10 @@ class Cells:
     ) -> None:
         self.folder = output_folder(Path(out) / "cells")
         self.runs = Path(out) / "runs"
-        self._checkpoints = Path(out) / "checkpoints"
         self._observables = observables
         self._warn = warn
         self._with_runs = with_runs
         self._damaged: set[str] = set()
-        if with_runs:
-            output_folder(self._checkpoints)
 
     def get(self, key: str) -> Values | None:
         """Values of a finished cell, else None; a damaged file is named once and counts as not finished."""
@@ -243,33 +233,10 @@ class Cells:
             run.save(self.run_file(key))
         body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
         write_record(self.folder / f"{key}.json", "cell", body)
-        if run is not None:
-            self.remove_checkpoints({key})
-
-    def remove_checkpoints(self, keys: Container[str]) -> None:
-        """Remove the checkpoints of finished cells; a process that still trains one of them writes its own anew."""
-        for file in self._checkpoints.glob("*"):
-            if file.name.partition(".")[0] in keys:
-                file.unlink(missing_ok=True)
 
     def run_file(self, key: str) -> Path:
         """File of the trained transformer of a cell."""
         return self.runs / f"{key}.nc"
-
-
-def checkpoint_file(out: Path, key: str) -> Path | None:
-    """File for the checkpoints of a cell that this process trains; None where it does not see the folder of the sweep.
-
-    The newest checkpoint of another process is renamed to this file, so that the training goes on from there. If the
-    other process still runs, its next checkpoint appears under its own name again.
-    """
-    folder = out / "checkpoints"
-    if not folder.is_dir():
-        return None
-    own = folder / f"{key}.{machine()}-{os.getpid()}"
-    with suppress(FileNotFoundError):  # none, or renamed by another process at this moment
-        max(folder.glob(f"{key}.*"), key=lambda file: file.stat().st_mtime, default=own).replace(own)
-    return own
 
 
 def _set_aside(path: Path) -> str:

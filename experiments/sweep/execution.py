@@ -226,13 +226,10 @@ def run_sweep(
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     results = _Results(cells, store)
     waiting = [cell for cell in results.different.values() if not results.take_over(cell)]
-    store.remove_checkpoints(results.taken_over)
     _shuffle(waiting)
     total, stopped = len(waiting), ""
     files = list(map(str, loaded_files()))
-    call = functools.partial(
-        run_cells, sweep.kind, sweep.observables, str(sweep.folder.resolve()), str(folder.resolve()), files, code
-    )
+    call = functools.partial(run_cells, sweep.kind, sweep.observables, str(sweep.folder.resolve()), files, code)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
             portions = _Portions(waiting, results, workers)

@@ -117,11 +117,15 @@ def _entry(table: type[Section], entry: Any) -> Any:
     return entry
 
 
-class DesignSection(Section, extra="allow"):
-    """[sweep]: its design, its observables, and what it gives for each parameter by its dotted name."""
+class GridSection(Section, extra="allow"):
+    """[sweep]: its design, its observables, and what it gives for each parameter by its dotted name.
+
+    A grid: each value of a parameter with all values of the others.
+    """
 
     design: str
     observables: list[str] | None = None
+    __pydantic_extra__: dict[str, Annotated[Any, BeforeValidator(partial(_entry, Range))]]
 
     @model_validator(mode="before")
     @classmethod
@@ -143,12 +147,6 @@ class DesignSection(Section, extra="allow"):
     def parameters(self) -> dict[str, Any]:
         """What the section gives for each parameter."""
         return self.model_extra or {}
-
-
-class GridSection(DesignSection):
-    """A grid: each value of a parameter with all values of the others."""
-
-    __pydantic_extra__: dict[str, Annotated[Any, BeforeValidator(partial(_entry, Range))]]
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
         """Build the design; `whole_numbers` says which parameters take no others, `seeds` is one more."""

@@ -130,24 +130,9 @@ def test_relative_gain_along_a_trajectory(trajectory: tuple, token: int, other: 
     assert abs(analytic.relative_gain(ratio**2 - 1, growth / 2) / final - 1) > 1e-2
 
 
-@pytest.mark.parametrize(("token", "other"), [(0, 1), (1, 0), (3, 2), (2, 3)])
-def test_companion_growth_along_a_trajectory(trajectory: tuple, token: int, other: int) -> None:
-    """Assert that Eq. (110) gives one token's growth from another's on an integrated trajectory."""
-    P, z_initial, z_t = trajectory
-    gain = (P[token] * np.exp(z_initial[token]) / (P[other] * np.exp(z_initial[other]))) ** 2 - 1
-    growth = analytic.companion_growth(gain, z_t[other] - z_initial[other])
-    assert growth == pytest.approx(z_t[token] - z_initial[token], rel=1e-9)
-
-
-def test_both_are_exact_at_the_start() -> None:
-    """Assert that without growth the gain is the initial gain and the companion has not grown."""
+def test_the_gain_is_exact_at_the_start() -> None:
+    """Assert that without growth the gain is the initial gain."""
     assert analytic.relative_gain(0.7, 0.0) == 0.7
-    assert analytic.companion_growth(0.7, 0.0) == 0
-
-
-def test_tiny_growth_keeps_its_digits() -> None:
-    """Assert that dz_l -> (r+1) dz_l' for tiny growth, to rounding."""
-    assert analytic.companion_growth(0.5, 1e-14) == pytest.approx(1.5e-14, rel=1e-12)
 
 
 @pytest.mark.parametrize("gain", [-1.0, -2.0, np.nan])
@@ -155,11 +140,3 @@ def test_an_impossible_gain_is_refused(gain: float) -> None:
     """Assert that a gain of -1 or less, or not a number, is refused."""
     with pytest.raises(ValueError, match="expected initial_gain"):
         analytic.relative_gain(gain, 0.1)
-
-
-def test_growth_beyond_the_orbit_is_refused() -> None:
-    """Assert that Eq. (110) refuses a growth at which the dominant logit has passed infinity."""
-    limit = -np.log(1 - 1 / 3.0) / 2
-    assert analytic.companion_growth(2.0, 0.999999 * limit) > 5
-    with pytest.raises(ValueError, match="diverges"):
-        analytic.companion_growth(2.0, 1.000001 * limit)

@@ -115,7 +115,7 @@ def test_orbit_is_a_closed_curve_in_one_unknown() -> None:
     p, p_c, K = np.array([1e-3, 0.2, 0.3, 0.498]), 1e-3, 3
     orbit = analytic.single_common_token_orbit(np.geomspace(1, 1e12, 7), p, p_c, K, 50, 1.0, 100.0)
     dominant = orbit.z_distinct[:, -1]
-    for_all = analytic.companion_growth(((p / p[-1]) ** 2 - 1)[None, :-1], dominant[:, None])
+    for_all = -np.log1p((p[:-1] / p[-1]) ** 2 * np.expm1(-2 * dominant[:, None])) / 2
     np.testing.assert_allclose(for_all, orbit.z_distinct[:, :-1], rtol=1e-9)
     np.testing.assert_allclose(orbit.z_common, -K * orbit.z_distinct.sum(axis=1), rtol=1e-14)
 

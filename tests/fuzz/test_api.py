@@ -67,7 +67,7 @@ def calls(folder: Path) -> dict[str, Call]:
     steps = {"t": 1.0, "eta_Y": 1.0, "vocab_size": 10, "num_classes": 2}
     of_classes = {"classes": classes(), **rates}
     training = {**of_classes, "steps": 5, "batch_size": 2, "seq_len": 7, "momentum": 0.5, "optimizer": "sgd",
-                "init": "zeros", "seed": 0, "record": [0, 5], "weight_decay": 0.1, "betas": (0.9, 0.99), "eps": 1e-8,
+                "init": "zeros", "seed": 0, "record": [0, 5],
                 "residual": False, "save_decoder": False}  # fmt: skip
     system = sd.MeanField(**of_classes)
     solver = {"t_eval": [1.0, 2.0], "method": "auto", "rtol": 1e-6, "atol": 1e-8, "log_time": None, "events": None,
@@ -96,20 +96,16 @@ def calls(folder: Path) -> dict[str, Call]:
         "common_token_logit": {**growth, "form": "consistent"},
         "xi": {**growth, "form": "consistent"},
         "growth_exponent": {**growth, "form": "consistent"},
-        "growth_exponent_pieces": growth,
         "u_minus": {"vocab_size": 10},
         "u_plus": {"vocab_size": 10},
         "u_peak": {"vocab_size": 10},
         "omega_1": {"vocab_size": 10},
         "transition_time": {"num_classes": 2, "vocab_size": 10, "eta_Y": 1.0, "kind": "peak"},
-        "transition_shift": overlap,
         "transition_time_with_overlap": {**overlap, "eta_Y": 1.0},
         "first_ladder_gaps": overlap,
         "ladder_gaps": {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0},
         "largest_ladder_gap": {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0},
-        "overlap_decoder": {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0},
         "relative_gain": {"initial_gain": 0.5, "growth_of_logit": 0.2},
-        "companion_growth": {"initial_gain": 0.5, "growth_of_companion": 0.2},
         "distinct_profile": {"distinct_probabilities": [0.2, 0.3]},
         "speed_coefficients": {"E_prime": [[0.0, 0.1], [0.1, 0.0]], "vocab_size": 50, "form": "exact"},
         "growth_exponent_of_profile": of_profile,

@@ -1,12 +1,9 @@
-"""Saved training runs of transformers on text: finished ones, the data of Figures 7 and 10, and checkpoints."""
+"""Saved training runs of transformers on text, the data of Figures 7 and 10."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
-import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +13,12 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
-from snapdyn.dynamics.files.storage import provenance, replacing
-from snapdyn.dynamics.training.transformer.model import Parameters, Tensor, torch_module
+from snapdyn.dynamics.files.storage import provenance
 from snapdyn.errors import InputError, positive, real_array, shown, whole, whole_array
 
 FORMAT = "snapdyn transformer run 2"
 UNITS = {"entropy": "nats", "loss": "nats", "change": "share of attention"}  # what there is per iteration
 HEADER = ("corpus", "num_layers", "learning_rate", "seed")
-CHECKPOINT_FORMAT = "snapdyn transformer checkpoint 1"
-DIGEST_SIZE = 32  # bytes of the SHA-256 in front of a checkpoint: torch does not notice altered bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,63 +189,3 @@ def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun
     if not paths:
         raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")
     return [load_transformer_run(path) for path in paths]
-
-
-# What torch.load raises for damaged files and for files of other kinds, and what reading the content may raise.
-_UNREADABLE = (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError, EOFError, pickle.PickleError)
-
-
-@dataclass
-class RunState:
-    """State of a run in training: parameters after `iteration` updates, and the records until then."""
-
-    parameters: Parameters
-    iteration: int = 0
-    attention: list[Tensor] = field(default_factory=list)  # on the first validation window, one map per record
-    entropy: list[float] = field(default_factory=list)
-    loss: list[float] = field(default_factory=list)
-    change: list[float] = field(default_factory=list)
-    previous: Tensor | None = None  # attention on all validation windows at the last record
-
-
-def save_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], state: RunState) -> None:
-    """Write the state of a run, with a digest in front; `run` holds the settings and the digest of the text."""
-    parameters = {name: value.detach().cpu() for name, value in state.parameters.items()}
-    content = {"format": CHECKPOINT_FORMAT, "run": json.dumps(dict(run)), **vars(state), "parameters": parameters}
-    buffer = io.BytesIO()
-    torch_module().save(content, buffer)
-    with replacing(path) as temporary:
-        temporary.write_bytes(hashlib.sha256(buffer.getbuffer()).digest() + buffer.getbuffer())
-
-
-def load_checkpoint(path: str | os.PathLike[str], run: Mapping[str, Any], device: Any) -> RunState | None:
-    """Read the state of a run onto a device; None when there is no file.
-
-    An InputError says that the file is damaged, is no checkpoint, or belongs to a run with other settings or text.
-    """
-    try:
-        stored = Path(path).read_bytes()
-        if hashlib.sha256(stored[DIGEST_SIZE:]).digest() != stored[:DIGEST_SIZE]:
-            raise ValueError("damaged")
-        content = torch_module().load(io.BytesIO(stored[DIGEST_SIZE:]), map_location="cpu", weights_only=True)
-        if content.pop("format") != CHECKPOINT_FORMAT:
-            raise ValueError("of another format")
-        stored_run = json.loads(content.pop("run"))
-        state = RunState(**content)
-        state.parameters = {name: value.to(device).requires_grad_() for name, value in state.parameters.items()}
-    except FileNotFoundError:
-        return None
-    except _UNREADABLE as error:
-        raise InputError(
-            f"expected a checkpoint of a transformer's training, received {str(path)!r}, which cannot be read "
-            f"({type(error).__name__}); remove it to train from the start, or choose another path"
-        ) from error
-    expected = json.loads(json.dumps(dict(run)))
-    other = [name for name in {**expected, **stored_run} if expected.get(name) != stored_run.get(name)]
-    if other:
-        name = other[0]
-        raise InputError(
-            f"expected a checkpoint of this run in {str(path)!r}, received one of a run with {name} = "
-            f"{stored_run.get(name)!r} where this one has {expected.get(name)!r}; choose another path"
-        )
-    return state

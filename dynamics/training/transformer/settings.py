@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, choice, flag, positive, shown, whole
+from snapdyn.errors import InputError, flag, positive, shown, whole
 from snapdyn.memory import require_memory
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]
 Words = NDArray[np.int32]
 
-NORMALISATIONS = ("l2", "layer", "none")
 LEAST = {
     "num_layers": 1,
     "seed": 0,
@@ -55,8 +53,6 @@ class TransformerSettings:
     embedding_norm: float = 3.0
     window: int = 35
     batch_size: int = 20
-    normalise: str = "l2"
-    tied: bool = True
     residual: bool | None = None
     clip: float | None = 0.5
     min_token_count: int = 5
@@ -82,9 +78,8 @@ class TransformerSettings:
         if self.validation_share >= 1:
             raise InputError(f"expected validation_share between 0 and 1, received {shown(self.validation_share)}")
         store("clip", None if self.clip in (None, math.inf) else positive("clip", self.clip))
-        choice("normalise", self.normalise, NORMALISATIONS)
         store("residual", layers > 1 if self.residual is None else self.residual)
-        for name in ("shuffle", "tied", "residual"):
+        for name in ("shuffle", "residual"):
             store(name, flag(name, getattr(self, name)))
         every = np.unique(np.round(np.linspace(0, self.iterations, 4)))
         record = checked_record(every if self.record is None else self.record, self.iterations)
@@ -125,7 +120,6 @@ class SplitText:
     words: tuple[str, ...]  # vocabulary
     training: Windows
     validation: Windows
-    digest: str  # SHA-256 of stream and vocabulary, which identifies the text
 
 
 def split_text(settings: TransformerSettings, progress: Progress | None) -> SplitText:
@@ -144,14 +138,12 @@ def split_text(settings: TransformerSettings, progress: Progress | None) -> Spli
     if settings.shuffle:
         inside = stream >= 0
         stream[inside] = np.random.default_rng((settings.seed, SHUFFLE)).permutation(stream[inside])
-    digest = hashlib.sha256(stream.tobytes() + "\n".join(words).encode()).hexdigest()
     border, length = stream.size - held, settings.window + 1
     return SplitText(
         settings.corpus or Path(_listed(settings.paths)[0]).resolve().name,
         words,
         _windows(stream[:border], length, "training"),
         _windows(stream[border:], length, "validation"),
-        digest,
     )
 
 

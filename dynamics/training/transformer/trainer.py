@@ -1,26 +1,26 @@
-"""Training of a transformer on text by SGD, with records of its attention: the runs of Figures 7 and 10."""
+"""The transformer of Eqs. (1)-(2) in torch, and its training on text by SGD, with records of its attention.
+
+One head per layer, in the embedding parameterisation. Torch belongs to the extra `text` and is imported by functions
+only, so that the package works without it. The runs are those of Figures 7 and 10.
+"""
 
 from __future__ import annotations
 
 import math
-import os
-from typing import Any
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.training.transformer.model import (
-    Tensor,
-    forward,
-    initial_parameters,
-    loss,
-    step,
-    torch_module,
-)
-from snapdyn.dynamics.training.transformer.runs import RunState, TransformerRun, load_checkpoint, save_checkpoint
+from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.settings import Paths, Progress, SplitText, TransformerSettings, split_text
-from snapdyn.errors import InputError, optional_function, shown, whole
+from snapdyn.errors import InputError, optional_function, shown
 
+MASKED = -1e30  # a score whose weight and gradient are exactly 0
+Tensor = Any
+Parameters = dict[str, Any]
 VALIDATION_WINDOWS = 200  # windows on which attention is recorded, evenly spread over the validation text
 PARAMETERS, BATCHES = range(2)  # streams of random numbers of a seed; `settings` has the third
 
@@ -29,8 +29,6 @@ def train_transformer(
     paths: Paths,
     *,
     device: str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 100,
     progress: Progress | None = None,
     **settings: Any,
 ) -> TransformerRun:
@@ -46,11 +44,6 @@ def train_transformer(
         Text to read, as in `from_text`: words in lower case, `<unk>` for rare words.
     device : str, optional
         "cpu", "cuda", "mps", ...; default an accelerator if torch finds one, otherwise the CPU.
-    checkpoint : path, optional
-        File for the state of the run, replaced every `checkpoint_every` iterations and at the end. If the file exists,
-        the run continues from it; on the CPU the result has the same bits as without interruption.
-    checkpoint_every : int
-        Iterations between two checkpoints.
     progress : callable (done, total, label), optional
         Called after every iteration.
     **settings : dict
@@ -69,8 +62,6 @@ def train_transformer(
           W_V have variance 1/d).
         - `window` = 35: words of a window, which is the number of positions in a map of attention.
         - `batch_size` = 20: windows of a batch.
-        - `normalise` = 'l2': normalisation of the attended sum, "l2" to 2-norm 1 (1), "layer" (LayerNorm), or "none".
-        - `tied` = True: whether the decoder is U (2); otherwise it has separate weights.
         - `residual`: whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has
           no residual.
         - `clip` = 0.5: gradients whose norm, over all parameters together, is larger are scaled down to this norm.
@@ -90,15 +81,14 @@ def train_transformer(
     ------
     InputError
         Torch is not installed or does not know the device; an argument is out of range; the text is unusable, as in
-        `from_text`, or shorter than a window; the checkpoint is damaged or belongs to another run; training diverges
-        (the message says at which iteration, and what to try).
+        `from_text`, or shorter than a window; training diverges (the message says at which iteration, and what to
+        try).
     """
     given = TransformerSettings(paths, **settings)
-    every = whole("checkpoint_every", checkpoint_every, 1)
     optional_function("progress", progress)
     torch_device = _device(device)
     text = split_text(given, progress)
-    state = _trained(text, given, torch_device, checkpoint, every, progress)
+    records = _trained(text, given, torch_device, progress)
     numbers = given.numbers
     of_run = {name: numbers.pop(name) for name in ("num_layers", "learning_rate", "seed")}
     example = text.validation.evenly(VALIDATION_WINDOWS)[0, : given.window]
@@ -106,11 +96,11 @@ def train_transformer(
         corpus=text.name,
         **of_run,
         iteration=np.array(numbers.pop("record")),
-        attention=np.array([_attention_map(attention) for attention in state.attention]),
-        entropy=np.array(state.entropy),
+        attention=np.array([_attention_map(each.attention[0]) for each in records]),
+        entropy=np.array([each.entropy for each in records]),
         tokens=tuple(text.words[i] for i in example),
-        loss=np.array(state.loss),
-        change=np.array(state.change),
+        loss=np.array([each.loss for each in records]),
+        change=np.array([each.change for each in records]),
         shuffled=numbers.pop("shuffle"),
         settings=numbers | {"vocabulary": len(text.words)},
     )
@@ -134,59 +124,54 @@ def _device(name: str | None) -> Any:
     return device
 
 
-def _trained(
-    text: SplitText,
-    settings: TransformerSettings,
-    device: Any,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int,
-    progress: Progress | None,
-) -> RunState:
-    """Train to the end, from the checkpoint if there is one, otherwise from the start."""
+class _Record(NamedTuple):
+    """Attention (windows, queries, L) on the validation windows, and means over them."""
+
+    attention: Tensor
+    entropy: float
+    loss: float
+    change: float
+
+
+def _trained(text: SplitText, settings: TransformerSettings, device: Any, progress: Progress | None) -> list[_Record]:
+    """Train from start to end; return the records, with attention on the first validation window."""
     torch = torch_module()
-    run = {**settings.numbers, "text": text.digest}
-    state = None if checkpoint is None else load_checkpoint(checkpoint, run, device)
-    if state is None:
-        start = int(np.random.SeedSequence((settings.seed, PARAMETERS)).generate_state(1)[0])
-        state = RunState(initial_parameters(len(text.words), settings, start, device))
+    start = int(np.random.SeedSequence((settings.seed, PARAMETERS)).generate_state(1)[0])
+    parameters = initial_parameters(len(text.words), settings, start, device)
     windows = torch.from_numpy(text.validation.evenly(VALIDATION_WINDOWS)).to(device).split(settings.batch_size)
-    record = settings.numbers["record"]
-    while True:
-        i = state.iteration
-        if i in record and len(state.entropy) <= record.index(i):
-            _observe(state, windows, settings)
-        if checkpoint is not None and (i == settings.iterations or (i > 0 and i % checkpoint_every == 0)):
-            save_checkpoint(checkpoint, run, state)
+    records: list[_Record] = []
+    before = None
+    for i in range(settings.iterations + 1):
+        if i in settings.numbers["record"]:
+            record = _observed(parameters, windows, settings, before, i)
+            before = record.attention
+            records.append(record._replace(attention=before[:1].clone()))
         if progress:
             progress(i, settings.iterations, f"training, iteration {i}")
-        if i == settings.iterations:
-            return state
-        # Every batch has a separate stream of random numbers, so that a run can continue from any iteration.
-        chosen = np.random.default_rng((settings.seed, BATCHES, i)).integers(
-            text.training.start.size, size=settings.batch_size
-        )
-        value = loss(state.parameters, torch.from_numpy(text.training[chosen]).to(device), settings)
-        value.backward()
-        step(state.parameters, settings.learning_rate, settings.clip)
-        _require_finite(value.item(), i, settings)
-        state.iteration = i + 1
+        if i < settings.iterations:
+            # Every batch has a separate stream of random numbers.
+            rng = np.random.default_rng((settings.seed, BATCHES, i))
+            chosen = rng.integers(text.training.start.size, size=settings.batch_size)
+            value = loss(parameters, torch.from_numpy(text.training[chosen]).to(device), settings)
+            value.backward()
+            step(parameters, settings.learning_rate, settings.clip)
+            _require_finite(value.item(), i, settings)
+    return records
 
 
-def _observe(state: RunState, windows: list[Tensor], settings: TransformerSettings) -> None:
-    """Record attention and loss on the validation windows."""
+def _observed(
+    parameters: Parameters, windows: list[Tensor], settings: TransformerSettings, before: Tensor | None, i: int
+) -> _Record:
+    """Attention and loss on the validation windows at iteration i; `before` is attention at the last record."""
     torch = torch_module()
     with torch.no_grad():
-        losses = [loss(state.parameters, batch, settings).item() * len(batch) for batch in windows]
-        maps = [forward(state.parameters, batch[:, :-1], settings)[1][:, 1:].cpu() for batch in windows]
-    attention, before = torch.cat(maps), state.previous
-    value = sum(losses) / sum(map(len, windows))
-    _require_finite(value, state.iteration, settings)
-    state.loss.append(value)
-    state.entropy.append(torch.special.entr(attention).sum(2).mean().item())
+        losses = [loss(parameters, batch, settings).item() * len(batch) for batch in windows]
+        maps = [forward(parameters, batch[:, :-1], settings)[1][:, 1:].cpu() for batch in windows]
+    attention, value = torch.cat(maps), sum(losses) / sum(map(len, windows))
+    _require_finite(value, i, settings)
     # Total variation distance: the share of attention that has moved to other positions.
-    state.change.append(math.nan if before is None else (attention - before).abs().sum(2).mean().item() / 2)
-    state.attention.append(attention[0].clone())
-    state.previous = attention
+    change = math.nan if before is None else (attention - before).abs().sum(2).mean().item() / 2
+    return _Record(attention, torch.special.entr(attention).sum(2).mean().item(), value, change)
 
 
 def _require_finite(value: float, iteration: int, settings: TransformerSettings) -> None:
@@ -204,3 +189,86 @@ def _attention_map(attention: Tensor) -> Floats:
     before = np.tri(length, k=-1, dtype=bool)
     filled[before] = attention.numpy().astype(float)[before[1:]]
     return filled
+
+
+# -- the model ---------------------------------------------------------------------------------------------
+def torch_module() -> Any:
+    """Return the module torch; where it is not installed, the InputError says how to install it."""
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise InputError(
+            f"expected PyTorch, which transformers are trained with, received: {error}; install it with pip install "
+            "'snapdyn[text]'"
+        ) from error
+
+
+def initial_parameters(vocab_size: int, settings: TransformerSettings, seed: int, device: Any) -> Parameters:
+    """Draw U (V, d), and per layer W_Q, W_K and W_V (d, d).
+
+    All entries are independent and normal. On average, rows of U have length `embedding_norm`, and W_Q, W_K and W_V
+    keep the length of a vector. numpy draws the numbers, so they are the same on every device. The names are "U",
+    "W_Q 0", "W_K 0", "W_V 0", "W_Q 1", ...
+    """
+    torch, width, norm = torch_module(), settings.embedding, settings.embedding_norm
+    rng = np.random.default_rng(seed)
+    shapes = {"U": (vocab_size, norm)}
+    for layer in range(settings.num_layers):
+        shapes |= {f"{name} {layer}": (width, 1.0) for name in ("W_Q", "W_K", "W_V")}
+    parameters = {}
+    for name, (rows, length) in shapes.items():
+        values = rng.standard_normal((rows, width), dtype=np.float32) * np.float32(length / math.sqrt(width))
+        parameters[name] = torch.tensor(values, device=device, requires_grad=True)
+    return parameters
+
+
+def forward(parameters: Parameters, tokens: Tensor, settings: TransformerSettings) -> tuple[Tensor, Tensor]:
+    """Apply all layers to a batch of windows, (B, L) word ids; return output (B, L, d) and attention (B, L, L).
+
+    The query at position T attends to the positions before it, never to itself, with the softmax of
+    u_T^T W_Q W_K^T u_t/sqrt(d) (1). The attended sum is normalised and multiplied by W_V (2). With the residual
+    connection the query's vector is added to that sum, and the result is normalised again (Sec. 7). The first position
+    has no position before it: its weights are 0. The attention is that of the lowest layer, row query position, column
+    key position. Products of the output with rows of U are the logits.
+    """
+    torch = torch_module()
+    normalised = partial(torch.nn.functional.normalize, dim=-1)
+    before = torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool, device=tokens.device).tril(-1)
+    hidden, lowest = parameters["U"][tokens], None
+    for layer in range(settings.num_layers):
+        queries, keys = hidden @ parameters[f"W_Q {layer}"], hidden @ parameters[f"W_K {layer}"]
+        scores = queries @ keys.transpose(1, 2) / math.sqrt(queries.shape[2])
+        attention = torch.softmax(scores.masked_fill(~before, MASKED), dim=-1) * before
+        lowest = attention if lowest is None else lowest
+        mixed = normalised(attention @ hidden)
+        if settings.residual:
+            mixed = normalised(mixed + hidden)
+        hidden = mixed @ parameters[f"W_V {layer}"].T
+    return hidden, lowest
+
+
+def loss(parameters: Parameters, windows: Tensor, settings: TransformerSettings) -> Tensor:
+    """Mean cross entropy of the next word, nats, over every position that has words before it.
+
+    `windows` (B, L+1) are L words that are read, and the word that follows them.
+    """
+    hidden, _ = forward(parameters, windows[:, :-1], settings)
+    logits = hidden[:, 1:] @ parameters["U"].T
+    return torch_module().nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 2:].flatten())
+
+
+def step(parameters: Parameters, learning_rate: float, clip: float | None) -> None:
+    """Take a step of gradient descent, in place, with the gradients stored in the parameters, and clear these.
+
+    Gradients whose common norm is larger than `clip` are scaled down to this norm first.
+    """
+    torch = torch_module()
+    with torch.no_grad():
+        gradients = [p.grad for p in parameters.values()]
+        scale = 1.0
+        if clip is not None:
+            norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+            scale = torch.clamp(clip / norm, max=1.0)  # stays on the device, so that the program does not wait for it
+        for parameter, gradient in zip(parameters.values(), gradients, strict=True):
+            parameter -= learning_rate * scale * gradient
+            parameter.grad = None

@@ -207,7 +207,6 @@ NUMERIC: dict[str, Callable[[], np.ndarray]] = {
     "xi-printed": lambda: analytic.xi(*GROWTH, form="printed"),
     "growth-exponent": lambda: analytic.growth_exponent(*GROWTH),
     "growth-exponent-in-h": lambda: analytic.growth_exponent(*GROWTH, form="printed"),
-    "companion-growth": lambda: analytic.companion_growth(0.4, 0.1),
 }
 
 
@@ -219,8 +218,6 @@ def test_the_evaluator_computes_the_derived_formula(id_: str) -> None:
         "C_0": 1.7**4 / 6,
         "h": float(h),
         "u^*": float(analytic.u_peak(40)),
-        "r_0": 0.4,
-        "dz_m": 0.1,
     }
     Gamma = sp.Function("Gamma")(t)
     expression = (

@@ -171,6 +171,8 @@ far, negative = np.array([0, 10**8, 1, 2]), np.array([0, -10**8, 1, 2])
 ends, falls, hole = np.array([0, 2, 4]), np.array([0, 10**6, 4]), np.array([0, 10**6, 0])
 lists = np.empty(2, object)
 lists[:] = [[0, 10**8], [1, 2]]
+long = np.empty(2, object)
+long[:] = [[0.5] * 10**6, [0.5] * 10**6]
 tables = {
     "csr, index too large": half_and_half(sparse.csr_array, far, ends),
     "csr, index negative": half_and_half(sparse.csr_matrix, negative, ends),
@@ -187,6 +189,7 @@ tables = {
     "dia, too few offsets": changed(sparse.dia_array, offsets=np.array([0])),
     "lil, index too large": changed(sparse.lil_array, rows=lists),
     "lil, more values than indices": changed(sparse.lil_array, data=np.array([[0.5] * 10**6, [0.5] * 10**6], object)),
+    "lil, more values in a row": changed(sparse.lil_array, data=long),
     "dok, index too large": changed(sparse.dok_array, _dict={(0, 10**8): 1.0, (1, 0): 1.0}),
 }
 for name, table in tables.items():
@@ -204,7 +207,7 @@ def test_sparse_indices_that_lead_out_of_the_arrays_are_refused() -> None:
     run = subprocess.run([sys.executable, "-c", WRONG_INDICES], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     answers = run.stdout.splitlines()
-    assert len(answers) == 16
+    assert len(answers) == 17
     assert all("| expected indices of sparse P that fit its shape (2, 3), received: " in each for each in answers), (
         answers
     )

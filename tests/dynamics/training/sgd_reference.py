@@ -100,22 +100,21 @@ def loss_gradient(run: SGD, batch: Batch, Y: Array, z: Array) -> tuple[float, Ar
 
 
 class Momentum:
-    """torch.optim.SGD: g <- g + lambda x; b <- mu b + g (first: b = g); x <- x - lr b."""
+    """torch.optim.SGD: b <- mu b + g (first: b = g); x <- x - lr b."""
 
     def __init__(self, run: SGD, rate: float) -> None:
-        self.rate, self.mu, self.decay, self.buffer = rate, run.momentum, run.weight_decay, None
+        self.rate, self.mu, self.buffer = rate, run.momentum, None
 
     def __call__(self, x: Array, g: Array) -> Array:
-        g = g + self.decay * x
         self.buffer = g if self.buffer is None else self.mu * self.buffer + g
         return x - self.rate * self.buffer
 
 
 class Adam:
-    """torch.optim.Adam: coupled weight decay, bias-corrected moments, eps outside the root."""
+    """torch.optim.Adam: bias-corrected moments, eps outside the root."""
 
     def __init__(self, run: SGD, rate: float) -> None:
-        self.rate, self.betas, self.eps, self.decay = rate, run.betas, run.eps, run.weight_decay
+        self.rate, self.betas, self.eps = rate, (0.9, 0.999), 1e-8
         self.m: Any = 0.0
         self.v: Any = 0.0
         self.step = 0
@@ -123,7 +122,6 @@ class Adam:
     def __call__(self, x: Array, g: Array) -> Array:
         self.step += 1
         b1, b2 = self.betas
-        g = g + self.decay * x
         self.m = b1 * self.m + (1 - b1) * g
         self.v = b2 * self.v + (1 - b2) * g**2
         m_hat, v_hat = self.m / (1 - b1**self.step), self.v / (1 - b2**self.step)

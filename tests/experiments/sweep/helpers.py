@@ -80,7 +80,6 @@ def fake_training(
     max_vocab: int | None = None,
     embedding: int = 200,
     clip: float | None = 0.5,
-    checkpoint: Path | None = None,
     progress: object = None,
     **others: object,
 ) -> TransformerRun:

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +17,9 @@ from snapdyn.commands.main import main
 from snapdyn.dynamics.files.storage import record_body, record_text, source_hash
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.experiments.sweep import cells
-from snapdyn.experiments.sweep.cells import SOURCES, Cell, checkpoint_file, code_hash, run_cells
+from snapdyn.experiments.sweep.cells import SOURCES, Cell, code_hash, run_cells
 from snapdyn.validation import ladder
-from tests.experiments.sweep.helpers import GOOD, GRID, dataset, fake_training, kept, swept
+from tests.experiments.sweep.helpers import GOOD, GRID, dataset, kept, swept
 from tests.helpers import FABLE
 
 
@@ -210,7 +208,7 @@ def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert swept(GOOD, tmp_path) == 0
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
-        run_cells("ode", ("loss",), ".", ".", (), "a third", [Cell(0, "", {})])
+        run_cells("ode", ("loss",), ".", (), "a third", [Cell(0, "", {})])
 
 
 def cut(text: str) -> str:
@@ -301,77 +299,6 @@ def test_what_is_no_file_is_redone(kind: str, tmp_path: Path, capsys: pytest.Cap
     assert (aside / "mine").exists() == (kind == "folder")
     assert swept(GOOD, tmp_path) == 0
     assert capsys.readouterr().err == ""
-
-
-TRAINED = """
-[transformer]
-paths = "a.txt"
-iterations = 10
-[sweep]
-design = "grid"
-observables = ["entropy", "loss"]
-"transformer.learning_rate" = [1.0, 2.0]
-"""
-
-
-def test_a_killed_training_continues_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the next sweep trains from the checkpoint of the killed one to the same bytes, and removes it.
-
-    The checkpoint of this stand-in for a training holds the number of iterations.
-    """
-    trained: list[tuple[int, int]] = []
-    kill_at = 7
-
-    def training(paths: list[Path], *, checkpoint: Path, iterations: int, **settings: Any) -> object:
-        first = int(checkpoint.read_text()) if checkpoint.exists() else 0
-        for iteration in range(first, iterations):
-            trained.append((first, iteration))
-            if iteration == kill_at:
-                raise KeyboardInterrupt
-            checkpoint.write_text(str(iteration + 1))
-        return fake_training(paths, iterations=iterations, **settings)
-
-    (tmp_path / "a.txt").write_text("some words")
-    monkeypatch.setattr("snapdyn.experiments.training_sections.train_transformer", training)
-    assert swept(TRAINED, tmp_path) == 130
-    checkpoints = tmp_path / "out" / "checkpoints"
-    (left,) = checkpoints.iterdir()
-    monkeypatch.setattr(cells, "machine", lambda: "another")
-    trained.clear()
-    kill_at = -1
-    assert swept(TRAINED, tmp_path) == 0
-    # In a random order: 3 iterations of the killed cell, 10 of the other.
-    assert sorted(trained) == [(0, i) for i in range(10)] + [(7, i) for i in range(7, 10)]
-    assert list(checkpoints.iterdir()) == []
-    left.write_text("10")  # by a process that still trained the cell, and was killed after that
-    trained.clear()
-    assert swept(TRAINED, tmp_path) == 0
-    assert trained == []
-    assert list(checkpoints.iterdir()) == []
-    whole = {path.name: path.read_bytes() for path in (tmp_path / "out" / "cells").iterdir()}
-    (tmp_path / "out").rename(tmp_path / "continued")
-    assert swept(TRAINED, tmp_path) == 0
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out" / "cells").iterdir()} == whole
-
-
-def test_checkpoints_of_processes(tmp_path: Path) -> None:
-    """Assert that a process takes over the newest checkpoint of its cell, that others stay, and that none is needed."""
-    assert checkpoint_file(tmp_path, "cell") is None
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    own = checkpoint_file(tmp_path, "cell")
-    assert own is not None
-    assert list(folder.iterdir()) == []
-    for age, name in enumerate(("cell.00000000-1", "cell.00000000-2", "other.00000000-1", ".cell.00000000-1.part")):
-        (folder / name).write_text(name)
-        os.utime(folder / name, (1000 - age, 1000 - age))
-    assert checkpoint_file(tmp_path, "cell") == own
-    assert own.read_text() == "cell.00000000-1"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [".cell.00000000-1.part", own.name, "cell.00000000-2", "other.00000000-1"]
-    )
-    assert checkpoint_file(tmp_path, "cell") == own
-    assert own.read_text() == "cell.00000000-1"
 
 
 ROOMS = ("analytic", "dynamics", "validation", "experiments")
