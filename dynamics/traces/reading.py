@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 LARGEST_INDEX = 10_000_000
 COLUMN = re.compile(r"(loss|entropy|attention)((?:_\d+)*)")
+LONG_COLUMNS = {"step", "seed", "quantity", "class", "token", "value"}
 FORMATS = "a csv, npz or netCDF (.nc) file, or an event file of TensorBoard (*.tfevents.*)"
 
 
@@ -49,8 +50,9 @@ def read_trace(
         **npz**: arrays `steps` (N,) and one or more of `attention` (N, S, M), `loss` (N,), `entropy` (N, S), or each
         with a first axis of seeds. Other arrays are left aside; pickled objects are refused.
         **nc**: netCDF-4 variables of the same names and shapes.
-        **csv**: columns `step`, `seed` (optional), `loss`, `entropy_n` and `attention_n_l`, n the class and l the
-        token. Attention to tokens without a column is 0.
+        **csv**, wide: columns `step`, `seed` (optional), `loss`, `entropy_n` and `attention_n_l`, n the class and l the
+        token. **csv**, long: columns `step`, `quantity` (loss, entropy or attention), `value`, and as needed `seed`,
+        `class`, `token`. Attention to tokens without a column or row is 0.
         **TensorBoard** event files (their names contain ".tfevents."), with the extra `tensorboard`: scalars with the
         tags loss, entropy/n and attention/n/l, of one run; other tags are left aside.
     clock : {"updates", "sequences", "theory"}
@@ -140,29 +142,42 @@ def _from_csv(path: Path) -> dict[str, Any]:
 
 
 # A value with its place: quantity, seed, step, indices (class, then token).
-Entry = tuple[str, float, float, tuple[int, ...], float]
+Entry = tuple[str, int, float, tuple[int, ...], float]
 
 
-def _entries(path: Path, columns: list[str], rows: Iterable[dict[str, str]]) -> Iterator[Entry]:
-    """Values of a csv file with a column for each quantity, class and token."""
-    places = {name: _place(name) for name in columns if name not in ("step", "seed")}
+def _entries(path: Path, columns: list[str], rows: Iterable[Mapping[str, str]]) -> Iterator[Entry]:
+    """Values of a csv file: of one column ("long"), or of a column for each quantity, class and token ("wide")."""
+    long = {"quantity", "value"} <= set(columns)
+    if long and (unknown := set(columns) - LONG_COLUMNS):
+        raise InputError(
+            f"expected the columns {', '.join(sorted(LONG_COLUMNS))} in {path.name}, received {shown(sorted(unknown))} "
+            "too; remove it"
+        )
+    places = {} if long else {name: _place(path, name) for name in columns if name not in ("step", "seed")}
     for line, row in enumerate(rows, 2):
-        seed, step = (_number(path, line, name, row.get(name, "0")) for name in ("seed", "step"))
-        for name, place in places.items():
-            if place is None:
+        if long:
+            quantity = (row["quantity"] or "").strip()
+            if quantity not in AXES:
                 raise InputError(
-                    "expected columns step, seed, loss, entropy_n and attention_n_l (class n, token l) in "
-                    f"{path.name}, received {shown(name)}; rename or remove it"
+                    f"expected quantity to be one of {', '.join(AXES)} in line {line} of {path.name}, received "
+                    f"{shown(quantity)}; leave other rows out"
                 )
-            yield place[0], seed, step, place[1], _number(path, line, name, row[name])
+            places["value"] = quantity, tuple(_index(path, line, axis, row.get(axis)) for axis in AXES[quantity][1:])
+        seed = _index(path, line, "seed", row["seed"]) if "seed" in columns else 0
+        step = _number(path, line, "step", row["step"])
+        for name, (quantity, indices) in places.items():
+            yield quantity, seed, step, indices, _number(path, line, name, row[name])
 
 
-def _place(name: str) -> tuple[str, tuple[int, ...]] | None:
-    """Quantity and indices that the name of a column gives, None where it names no quantity."""
+def _place(path: Path, name: str) -> tuple[str, tuple[int, ...]]:
+    """Quantity and indices of a column of a wide csv file."""
     match = COLUMN.fullmatch(name)
     indices = tuple(int(part) for part in match[2].split("_")[1:]) if match else ()
     if not match or len(indices) != len(AXES[match[1]]) - 1 or max(indices, default=0) > LARGEST_INDEX:
-        return None
+        raise InputError(
+            f"expected columns step, seed, loss, entropy_n and attention_n_l (class n, token l) in {path.name}, "
+            f"received {shown(name)}; rename or remove it"
+        )
     return match[1], indices
 
 
@@ -178,10 +193,19 @@ def _number(path: Path, line: int, column: str, text: str | None) -> float:
     return value
 
 
+def _index(path: Path, line: int, column: str, text: str | None) -> int:
+    if text is None or not re.fullmatch(r"\s*\d{1,8}\s*", text, re.ASCII) or int(text) > LARGEST_INDEX:
+        raise InputError(
+            f"expected {column} as a whole number from 0 on in line {line} of {path.name}, received {shown(text)}; "
+            "correct it"
+        )
+    return int(text)
+
+
 def _dense(path: Path, entries: Iterable[Entry]) -> dict[str, Floats]:
     """Arrays with axes (seed, step, class, token) from single values; values of attention that are missing are 0."""
     found: dict[str, dict[tuple[int, ...], float]] = {}
-    seed_rows: dict[float, int] = {}
+    seed_rows: dict[int, int] = {}
     step_rows: dict[float, int] = {}
     for quantity, seed, step, indices, value in entries:
         key = (seed_rows.setdefault(seed, len(seed_rows)), step_rows.setdefault(step, len(step_rows)), *indices)
@@ -189,7 +213,7 @@ def _dense(path: Path, entries: Iterable[Entry]) -> dict[str, Floats]:
         if key in values:
             raise InputError(
                 f"expected {quantity} once per seed, step, class and token in {path.name}, received two values at step "
-                f"{step:g} of seed {seed:g}; remove one, or add a column seed"
+                f"{step:g} of seed {seed}; remove one, or add a column seed"
             )
         values[key] = value
     if not found:
@@ -211,6 +235,10 @@ def _dense(path: Path, entries: Iterable[Entry]) -> dict[str, Floats]:
     return arrays
 
 
+# Quantity, and as many indices as it has: class, token.
+TAG = re.compile(r"(?:(loss)|(entropy)/(\d{1,7})|(attention)/(\d{1,7})/(\d{1,7}))", re.ASCII)
+
+
 def _scalars(path: Path) -> Iterator[Entry]:
     """Scalars of an event file of TensorBoard with a tag of a trace, of seed 0, by the package, without TensorFlow."""
     if importlib.util.find_spec("tensorboard") is None:
@@ -224,9 +252,8 @@ def _scalars(path: Path) -> Iterator[Entry]:
     try:
         for event in EventFileLoader(str(path)).Load():
             for summary in event.summary.value:
-                # "entropy_0" is no tag of a trace.
-                place = None if "_" in summary.tag else _place(summary.tag.replace("/", "_"))
-                if place is None:
+                tag = TAG.fullmatch(summary.tag)
+                if tag is None:
                     continue
                 value = float(make_ndarray(summary.tensor))
                 if not math.isfinite(value):
@@ -234,7 +261,8 @@ def _scalars(path: Path) -> Iterator[Entry]:
                         f"expected finite values of {summary.tag} in {path.name}, received {value} at step "
                         f"{event.step}; end the trace before it"
                     )
-                yield place[0], 0.0, float(event.step), place[1], value
+                name, *indices = (each for each in tag.groups() if each is not None)
+                yield name, 0, float(event.step), tuple(map(int, indices)), value
     except InputError:
         raise
     except Exception as error:  # tensorboard and protobuf raise errors of many kinds for damaged files

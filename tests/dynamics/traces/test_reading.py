@@ -48,17 +48,22 @@ def test_npz_and_netcdf(tmp_path: Path) -> None:
     assert same(read_trace(tmp_path / "run.nc"))
 
 
-def test_a_table(tmp_path: Path) -> None:
-    """Assert the arrays of a csv file, its rows in any order."""
+def test_both_tables(tmp_path: Path) -> None:
+    """Assert the arrays of a wide and of a long table, the rows of the long one in any order."""
     columns = ["step", "seed", "loss", *(f"attention_{n}_{l}" for n in range(2) for l in range(3))]
-    rows = []
+    wide, long = [",".join(columns)], []
     for seed in range(2):
         for i, step in enumerate(STEPS):
             values = [LOSS[seed, i], *ATTENTION[seed, i].ravel()]
-            rows.append(",".join([str(step), str(seed), *(repr(float(value)) for value in values)]))
-    first, *rest = rows  # the first row numbers the seeds
-    (tmp_path / "run.csv").write_text("\n".join([",".join(columns), first, *rest[::-1]]))
-    assert same(read_trace(tmp_path / "run.csv"))
+            wide.append(",".join([str(step), str(seed), *(repr(float(value)) for value in values)]))
+            long.append(f"{step},{seed},loss,,,{float(LOSS[seed, i])!r}")
+            for n in range(2):
+                long += [f"{step},{seed},attention,{n},{l},{float(ATTENTION[seed, i, n, l])!r}" for l in range(3)]
+    (tmp_path / "wide.csv").write_text("\n".join(wide))
+    first, *rest = long  # the first row numbers the seeds
+    (tmp_path / "long.csv").write_text("\n".join(["step,seed,quantity,class,token,value", first, *rest[::-1]]))
+    assert same(read_trace(tmp_path / "wide.csv"))
+    assert same(read_trace(tmp_path / "long.csv"))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,9 @@ def test_a_table(tmp_path: Path) -> None:
         ("a.csv", "step,loss\n0,1\n0,2", "once per seed"),
         ("a.csv", "step,seed,loss\n0,0,1\n1,0,1\n0,1,1", "gaps"),
         ("a.csv", "step,loss", "rows with values"),
-        ("a.csv", "step,seed,loss\n0,x,1", "a finite seed in line 2"),
+        ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
+        ("a.csv", "step,quantity,value\n0,accuracy,1", "one of attention"),
+        ("a.csv", "step,quantity,value,class\n0,entropy,1,x", "whole number"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
         ("a.nc", b"no HDF5", "netCDF"),
