@@ -46,7 +46,7 @@ def validate(
     A claim holds, is corrected (the printed statement fails, a corrected one holds), conditional (it holds
     under stated conditions), or refuted. Exit code 1: a verdict is not the one in the register, or a claim's
     function raised an error. A run that was interrupted goes on where it stopped. Its partial result says so
-    inside, and does not replace the file of a complete run: it becomes NAME.partial.json or the like.
+    inside, and does not replace the file of a complete run: it becomes NAME.partial.json.
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 
