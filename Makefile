@@ -28,14 +28,10 @@ fuzz: SEED ?= 1
 fuzz: setup
 	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto --timeout 900 tests/fuzz
 
-docs: setup build/explorer/explorer_page.html
+docs: setup
 	rm -rf build/site build/doctrees
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/doctrees docs build/site
 	@echo 'The site is build/site/index.html'
-
-build/explorer/explorer_page.html: $(wildcard app/explorer/*.py) | setup
-	@mkdir -p $(@D)
-	$(BIN)/snapdyn explore --static $@
 
 test-all: test docs
 	$(BIN)/snapdyn validate --level full

@@ -57,7 +57,6 @@ numpydoc_xref_param_type = False
 html_theme = "furo"
 html_title = f"snapdyn {release}"
 html_static_path = ["static"]
-html_extra_path = ["../build/explorer"]  # the static explorer, which the Makefile writes
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False

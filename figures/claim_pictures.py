@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.layout import cell_edges, heat_map, readable_axis
-from snapdyn.figures.style import house_style, new_figure
+from snapdyn.figures.layout import cell_edges, heat_map, label_above, level_lines, readable_axis
+from snapdyn.figures.style import Axes, Figure, house_style, new_figure
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from snapdyn.validation.pictures import Line, Map, Picture
 
 WIDTH, PLOT_HEIGHT, LEGEND_ROW = 5.2, 2.7, 0.19  # inches
@@ -75,8 +72,7 @@ def inline_svg(figure: Figure, description: str) -> str:
     )
 
 
-MOST_POINTS = 200
-# A simulation with more points than this has markers on every second, third, ... point only.
+# A simulation with more points than this has markers on so many of them.
 MOST_MARKERS = 25
 LINE_STYLES: dict[str, dict[str, Any]] = {
     "theory": {"linestyle": "-"},
@@ -132,15 +128,7 @@ def claim_svg(picture: Picture) -> str:
         for row, (label, x) in enumerate(picture.verticals):
             axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
             # Above the axes, clear of the lines; alternate rows keep neighbours apart.
-            offset = (0, 2 + 11 * (row % 2))
-            axes.annotate(
-                label,
-                (x, 1),
-                xycoords=("data", "axes fraction"),
-                xytext=offset,
-                textcoords="offset points",
-                ha="center",
-            )
+            label_above(axes, x, label, xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
         if picture.lines:
             figure.legend(loc="outside lower center", ncols=columns)
         labels = ", ".join(line.label for line in picture.lines)
@@ -160,27 +148,12 @@ def _set_yscale(axes: Axes, picture: Picture) -> None:
 
 
 def _plot(axes: Axes, line: Line, picture: Picture, dashes: dict[str, Any]) -> None:
-    x, y = thinned(line.x, line.y, picture.xscale == "log")
-    drawable = np.isfinite(y) & ((y > 0) | (picture.yscale != "log"))
+    x, y = line.x, line.y
+    drawable = np.isfinite(y) & ((y > 0) | (picture.yscale != "log")) & ((x > 0) | (picture.xscale != "log"))
     style = LINE_STYLES[line.kind] | dashes
-    if "marker" in style:
-        style["markevery"] = max(1, x.size // MOST_MARKERS)
+    if "marker" in style and x.size > MOST_MARKERS:
+        style["markevery"] = 1 / MOST_MARKERS  # evenly along the line
     axes.plot(x, np.where(drawable, y, np.nan), label=wrapped(line.label, WIDE), **style)
-
-
-def thinned(x: Floats, y: Floats, logarithmic: bool) -> tuple[Floats, Floats]:
-    """Return at most MOST_POINTS points, evenly along the axis when x increases, else evenly in order."""
-    if logarithmic:
-        x, y = x[x > 0], y[x > 0]
-    if x.size <= MOST_POINTS:
-        return x, y
-    place: Floats = np.log(x) if logarithmic else x
-    if np.all(np.diff(place) > 0):
-        kept = np.searchsorted(place, np.linspace(place[0], place[-1], MOST_POINTS))
-    else:
-        kept = np.linspace(0, x.size - 1, MOST_POINTS).astype(int)
-    kept = np.unique(kept)
-    return x[kept], y[kept]
 
 
 # Steps of the colour scale: each is an element of the SVG.
@@ -232,7 +205,7 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     import matplotlib
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.patheffects import Stroke, withStroke
+    from matplotlib.patheffects import withStroke
 
     texts = [line.label for line in map.boundaries]
     values, norm = _colour_scale(map)
@@ -244,7 +217,6 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
         xlabel=wrapped(map.xlabel, WIDE),
         ylabel=wrapped(map.ylabel, TALL),
     )
-    outline = [Stroke(linewidth=3.2, foreground="black"), withStroke(linewidth=3.2, foreground="black")]
     handles: list[Any] = []
     for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):
         style: dict[str, Any] = {
@@ -255,14 +227,13 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
         white = [withStroke(linewidth=3.4, foreground="white")]
         axes.plot(boundary.x, boundary.y, path_effects=white, **style)
         handles.append(Line2D([], [], **style))
-    crossings = threshold_lines(map, values)
     # Last, so that the measured line stays visible where a condition lies under it.
-    style = {"color": "white", "linewidth": 1.4, "linestyle": "--", "path_effects": outline}
-    for line in crossings:
-        axes.plot(*line.T, **style)
-    if crossings:
-        handles.append(Line2D([], [], **style))
-        texts.append(f"measured: {map.threshold:g}")
+    levels, level = (np.log(values), np.log(map.threshold or 1)) if map.scale == "log" else (values, map.threshold)
+    if min(values.shape) > 1 and np.nanmin(levels, initial=np.inf) < level < np.nanmax(levels, initial=-np.inf):
+        text = f"measured: {map.threshold:g}"
+        style = {"color": "white", "linestyle": "--"}
+        handles.append(level_lines(axes, map.x, map.y, levels, [level], text, 1.4, "black", **style))
+        texts.append(text)
     if np.isnan(values).any():
         handles.append(Patch(facecolor="0.8"))
         texts.append("no such instance")
@@ -283,21 +254,3 @@ def _colour_scale(map: Map) -> tuple[Floats, Any]:
     low = max(min(positive.min(initial=high), map.threshold), high * 10.0**-MOST_DECADES)
     low = min(low, high / 10)
     return np.where(np.isnan(values), np.nan, np.maximum(values, low)), LogNorm(low, high)
-
-
-def threshold_lines(map: Map, values: Floats) -> list[Floats]:
-    """Return the lines (points, 2) where the violation crosses the threshold, straight on the axes of the map."""
-    from contourpy import contour_generator
-
-    if min(values.shape) < 2 or (map.scale == "log" and map.threshold <= 0):
-        return []
-    x, y = (np.log(p) if scale == "log" else p for p, scale in ((map.x, map.xscale), (map.y, map.yscale)))
-    levels, level = (np.log(values), np.log(map.threshold)) if map.scale == "log" else (values, map.threshold)
-    lines = []
-    for contour in contour_generator(x, y, np.ma.masked_invalid(levels)).lines(level):
-        line = np.array(contour)
-        for column, scale in enumerate((map.xscale, map.yscale)):
-            if scale == "log":
-                line[:, column] = np.exp(line[:, column])
-        lines.append(line)
-    return lines

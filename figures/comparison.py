@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
 
 from snapdyn.dynamics.observables import curve_named
 from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, line_width, new_figure, note_size, text_scale
+from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 STYLES = {"mean_field": "-", "finite_length": "-.", "modified_decoder": "--", "closed_form": ":"}
 LOW, HIGH = 0.1, 0.9

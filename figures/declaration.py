@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, shown, unknown_name
-from snapdyn.experiments.toml_files import Section, read_sections, section_model
+from snapdyn.errors import LARGEST_WHOLE, shown
+from snapdyn.experiments.toml_files import Section, section_model
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Measure, Property
 
@@ -107,41 +106,6 @@ def value_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(value_text, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)
-
-
-class FiguresSection(Section, extra="allow"):
-    """Parameters of each figure by its id, as written."""
-
-    __pydantic_extra__: dict[str, dict[str, Any]]
-
-
-def read_figures(path: Path, known: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read the parameters of figures by id.
-
-    Parameters
-    ----------
-    path : path
-        A file with sections such as [figures.3]; a section without keys chooses a figure with its defaults.
-    known : collection of str
-        Ids of figures.
-
-    Returns
-    -------
-    dict
-        Parameters by id, as written: the figure checks them.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, has other sections, or names an unknown figure.
-    """
-    figures = read_sections(path, {"figures": FiguresSection}, ("figures",))["figures"].model_extra
-    if not figures:
-        raise InputError(f"expected sections such as [figures.3] in {str(path)!r}, received none; add one")
-    for name in figures:
-        if name not in known:
-            raise unknown_name(f"a figure in [figures] of {str(path)!r}", name, known)
-    return dict(figures)
 
 
 Number = Callable[["xarray.Dataset"], Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray
@@ -13,10 +12,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.shared_runs import settings_text, stored_data
-from snapdyn.figures.style import SINGLE_COLUMN, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import SINGLE_COLUMN, Figure, new_figure
 
 TITLE = "Attention entropy of transformers on text against the learning rate"
 CAPTION = (

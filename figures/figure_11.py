@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import xarray
 
 from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.shared_runs import SEEDS, final_states, in_errors
-from snapdyn.figures.style import DOUBLE_COLUMN, curve_style, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import DOUBLE_COLUMN, Axes, Figure, curve_style, new_figure
 
 TITLE = "Recall of distinct tokens by the ratio of the rates"
 CAPTION = (

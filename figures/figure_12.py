@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import xarray
 
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.figure_11 import compute, draw_recall
 from snapdyn.figures.shared_runs import in_errors
-from snapdyn.figures.style import DOUBLE_COLUMN
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 
 __all__ = ["PROPERTIES", "compute", "draw"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -12,12 +12,18 @@ from snapdyn.dynamics import SequenceClasses
 from snapdyn.errors import InputError
 from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, label_above, letter_panels
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, new_figure, power_of_ten, text_scale, thin_dotted
+from snapdyn.figures.style import (
+    CLOCK,
+    DOUBLE_COLUMN,
+    TIME_LABEL,
+    Axes,
+    Figure,
+    new_figure,
+    power_of_ten,
+    text_scale,
+    thin_dotted,
+)
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "The four stages of attention"
 CAPTION = (
@@ -89,7 +95,7 @@ def compute(
             "stage_time": ("stage", time[[0, half, ahead, -1]], CLOCK),
         },
         {"time": ("time", time, CLOCK), "token": np.arange(7), "stage": list(STAGES)},
-        {"eta_Y": eta_Y, "eta_Z": eta_Z, "vocab_size": vocab_size, **TOLERANCES},
+        TOLERANCES,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -12,12 +12,18 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.figures.declaration import Different, NumClasses, Rate, Start, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, note_size, thin_dotted
+from snapdyn.figures.style import (
+    CIRCLES,
+    CLOCK,
+    DOUBLE_COLUMN,
+    TIME_LABEL,
+    Axes,
+    Figure,
+    curve_style,
+    note_size,
+    thin_dotted,
+)
 from snapdyn.validation.rungs.run import TOLERANCES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Growth factor of the dominant token through the phase transition"
 CAPTION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -22,12 +22,9 @@ from snapdyn.figures.shared_runs import (
     groups_legend,
     in_errors,
 )
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, new_figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
 from snapdyn.validation.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small, SGD and mean field"
 CAPTION = (
@@ -85,7 +82,7 @@ def compute(
             "iteration": ("iteration", ITERATIONS, {"units": "SGD steps"}),
             "token": np.arange(np.shape(noisy)[-1]),
         },
-        {"eta_Z": eta_Z, "momentum": momentum, **SETUP, **TOLERANCES},
+        {**SETUP, **TOLERANCES},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -21,11 +21,8 @@ from snapdyn.figures.shared_runs import (
     draw_strip,
     groups_legend,
 )
-from snapdyn.figures.style import DOUBLE_COLUMN
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 from snapdyn.validation.published import figure_4_runs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small with Adam"
 CAPTION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray
@@ -10,12 +10,8 @@ import xarray
 from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.shared_runs import SEEDS, final_states
-from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Axes, Figure, curve_style, line_width
 from snapdyn.validation.published import against_published, published_cells
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Entropy of attention on Syn-Medium against the ratio of the rates"
 CAPTION = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -14,11 +14,7 @@ from snapdyn.errors import InputError
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.shared_runs import settings_text, stored_data
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, text_scale
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import DOUBLE_COLUMN, Axes, Figure, new_figure, text_scale
 
 TITLE = "Attention of transformers on text during training"
 CAPTION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -12,10 +12,7 @@ from snapdyn.analytic import discrete_h, h
 from snapdyn.errors import InputError
 from snapdyn.figures.declaration import Different, Rate, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, curve_style, line_width
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Figure, curve_style, line_width
 
 TITLE = "Growth of the decoder: whole steps against the continuous form"
 CAPTION = (

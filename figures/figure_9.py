@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -12,10 +12,7 @@ from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.errors import InputError
 from snapdyn.figures.declaration import Different, Rate, Start, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, curve_style, thin_dotted
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Figure, curve_style, thin_dotted
 
 TITLE = "Growth exponent at a fixed ratio of the learning rates"
 CAPTION = (
@@ -89,7 +86,7 @@ def compute(
             "vocab_size": ("panel", np.array(vocab_size)),
             "time": (("panel", "point"), time, CLOCK),
         },
-        {"num_classes": num_classes, "rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
+        {"rho0": rho0, "C0": rho0**4 / num_classes, "nu": "eta_Y/eta_Z"},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -12,12 +12,8 @@ from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.declaration import AttentionRate, Momentum, Rate, TwoDecoderRates, statement
 from snapdyn.figures.layout import fitting_columns, letter_panels
 from snapdyn.figures.shared_runs import COMMON, DOMINANT, ITERATIONS, RAREST
-from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, line_width, new_figure, note_size
+from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Attention on Syn-Small over time, mean field"
 CAPTION = (
@@ -84,7 +80,7 @@ def compute(
             "token": np.arange(classes.num_tokens),
             "iteration": ITERATIONS,
         },
-        {"eta_Z": eta_Z, "momentum": momentum, "vocab_size": classes.vocab_size, **TOLERANCES},
+        {"vocab_size": classes.vocab_size, **TOLERANCES},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -19,12 +19,9 @@ from snapdyn.dynamics import (
 from snapdyn.errors import InputError
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole, statement
 from snapdyn.figures.layout import label_above, legend_above
-from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, new_figure, thin_dotted
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, Figure, new_figure, thin_dotted
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
 from snapdyn.validation.sample_classes import dominant_token
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Growth of the dominant token: printed, consistent, Eq. (10), mean field, SGD"
 CAPTION = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -12,12 +12,8 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, VocabSize, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, curve_style, line_width, thin_dotted
+from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, Axes, Figure, curve_style, line_width, thin_dotted
 from snapdyn.validation.rungs.build import ladder
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TITLE = "Error of each approximation, from SGD to the closed form"
 CAPTION = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
@@ -15,13 +14,11 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.claim_pictures import draw_map
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
+from snapdyn.figures.prose import as_mathtext
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.properties import Property
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Validity maps of the conditional claims"
 CAPTION = (
@@ -33,22 +30,6 @@ CAPTION = (
 
 QUICK = 13  # points along each axis at level quick
 TEXT_FIELDS = ("title", "xlabel", "ylabel", "quantity", "threshold", "xscale", "yscale", "scale")
-
-# Formulas in the plain texts of the maps, such as eta_Z << eta_Y, and their mathtext.
-_WORDS = {
-    "eta_Y": r"\eta_Y",
-    "eta_Z": r"\eta_Z",
-    "lambda_1": r"\lambda_1",
-    "rho": r"\rho",
-    "mu": r"\mu",
-    "sqrt": r"\sqrt",
-}
-_SIGNS = {"<<": r"\ll", ">>": r"\gg", "<=": r"\leq", ">=": r"\geq"}
-# A formula: numbers, single letters and names, joined by signs of mathematics.
-_ATOM = r"(?<![A-Za-z_])(?:\d+(?:\.\d+)?(?:e-?\d+)?|eta_[YZ]|lambda_1|rho|mu|sqrt|f_[nk]|[A-Zhit])(?![A-Za-z_])"
-_FORMULA = re.compile(
-    rf"[|(]*{_ATOM}[|)]*(?:(?: ?(?:<<|>>|<=|>=|[<>=]) | ?[-+*/^.(|)]+ ?| ){{0,1}}[|(]*{_ATOM}[|)]*)*[|)]*"
-)
 
 
 def compute(
@@ -136,40 +117,6 @@ def _typeset(map: Map) -> Map:
     }
     lines = tuple(replace(line, label=as_mathtext(line.label)) for line in map.boundaries)
     return replace(map, boundaries=lines, **texts)
-
-
-def as_mathtext(text: str) -> str:
-    """Return a text with its formulas as mathtext.
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
-        Numbers and words outside formulas stay as they are.
-
-    Examples
-    --------
-    >>> as_mathtext("printed: eta_Z << eta_Y, read as 1/10")
-    'printed: $\\\\eta_Z \\\\ll \\\\eta_Y$, read as 1/10'
-    >>> as_mathtext("|lambda_1(E)| K")
-    '$|\\\\lambda_1(E)|\\\\,K$'
-    """
-    return text if "$" in text else _FORMULA.sub(lambda found: _formula(found[0]), text)
-
-
-def _formula(text: str) -> str:
-    if not re.search(r"[A-Za-z]", re.sub(r"\de-?\d", "", text)):
-        return text  # a number
-    found = text.strip()
-    found = re.sub(r"sqrt\(([^)]*)\)", r"sqrt{\1}", found)
-    found = re.sub(r"\b1e(\d+)", r"10^{\1}", found)
-    found = re.sub("|".join(_WORDS), lambda word: _WORDS[word[0]], found)
-    found = re.sub(r"(?<=[\w)}|]) (?=[\\\w(|])", r"\\,", found)
-    found = re.sub("|".join(_SIGNS), lambda sign: _SIGNS[sign[0]], found)
-    return f"${found}$"
 
 
 NAMES = (

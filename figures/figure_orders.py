@@ -10,15 +10,12 @@ import xarray
 from pydantic import Field
 
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, note_size, power_of_ten
+from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Axes, Figure, note_size, power_of_ten
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
 from snapdyn.validation.statistics import DECISIVE
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
     from snapdyn.validation.rungs.orders import Fit
 
 TITLE = "Fitted orders of the approximations"

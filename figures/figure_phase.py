@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -13,12 +13,9 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
-from snapdyn.figures.style import DOUBLE_COLUMN, new_figure, note_size
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation import observables
 from snapdyn.validation.phase_panels import ONSET, dataset_of, panel_of, panel_theory, panels, settings_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Phase diagrams of training"
 CAPTION = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -13,11 +13,8 @@ from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_
 from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.declaration import DecoderRate, NumClasses, Start, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels
-from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, TIMES, line_width, new_figure
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, TIMES, Figure, line_width, new_figure
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TITLE = "Speed control, common logit and growth exponent through the phase transition"
 CAPTION = (

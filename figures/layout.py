@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.style import new_figure, text_width_scale
+from snapdyn.figures.style import Axes, Figure, line_width, new_figure, text_width_scale
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
 ROUNDS = 6  # of changing texts and laying out again
@@ -227,6 +226,29 @@ def heat_map(
         bar.ax.minorticks_off()
         if isinstance(norm, LogNorm):
             readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
+
+
+def level_lines(
+    axes: Axes, x: Any, y: Any, values: Floats, levels: Any, label: str, width: float, edge: str, **style: Any
+) -> Line2D:
+    """Draw lines of equal values with an edge, straight between grid points; return their handle for a legend."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
+    style = {"color": "black", "linestyle": "-"} | style
+    # In the coordinates of logarithmic axes, where lines between points are straight.
+    places = (axis.get_transform().transform_non_affine(p) for axis, p in ((axes.xaxis, x), (axes.yaxis, y)))
+    drawn = axes.contour(
+        *places,
+        np.ma.masked_invalid(values),
+        levels=levels,
+        colors=[style["color"]],
+        linestyles=style["linestyle"],
+        transform=axes.transLimits + axes.transAxes,
+    )
+    effects = [withStroke(linewidth=line_width(width + 1.7), foreground=edge)]
+    drawn.set(linewidths=line_width(width), path_effects=effects)
+    return Line2D([], [], linewidth=line_width(width), label=label, path_effects=effects, **style)
 
 
 def label_above(axes: Axes, x: float, text: str, side: str = "center", **style: Any) -> None:

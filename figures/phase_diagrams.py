@@ -12,10 +12,9 @@ from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.patheffects import withStroke
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above
+from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above, level_lines
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
 from snapdyn.validation.phase_panels import Theory, lines_of, theory_of
@@ -124,7 +123,7 @@ def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: st
         level = np.broadcast_to(line, X.shape)
         known = level[np.isfinite(level)]
         if known.size and known.min() < 0 < known.max():
-            handles.append(_draw_line(axes, X, Y, level, [0.0], label, 1.6, color=colour))
+            handles.append(level_lines(axes, X, Y, level, [0.0], label, 1.6, "white", color=colour))
     if variable == "transition_time":
         handles += _draw_times(axes, field, X, Y, theory)
     if not np.isfinite(values).all():
@@ -200,19 +199,6 @@ def _mesh(
     return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
 
 
-def _draw_line(
-    axes: Axes, x: Any, y: Any, values: Floats, levels: Any, label: str, width: float, **style: Any
-) -> Line2D:
-    """Draw lines of equal values with a white edge; return their handle for the legend."""
-    style = {"color": "black", "linestyle": "-"} | style
-    drawn = axes.contour(
-        x, y, np.ma.masked_invalid(values), levels=levels, colors=[style["color"]], linestyles=style["linestyle"]
-    )
-    edge = withStroke(linewidth=line_width(width + 1.4), foreground="white")
-    drawn.set(linewidths=line_width(width), path_effects=[edge])
-    return Line2D([], [], linewidth=line_width(width), label=label, **style)
-
-
 def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Line2D]:
     """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
     y, x = map(str, field.dims)
@@ -226,7 +212,7 @@ def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theor
     for kind, linestyle in TIME_STYLES.items():
         time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
         if np.isfinite(time).any():
-            handles.append(_draw_line(axes, X, Y, time, levels, TIMES[kind], 1.0, linestyle=linestyle))
+            handles.append(level_lines(axes, X, Y, time, levels, TIMES[kind], 1.0, "white", linestyle=linestyle))
     if min(field.shape) > 1 and seen.size > 3:
         measured, width, colour = np.ma.masked_invalid(field.values), line_width(5.0), LINE_COLOURS[0]
         axes.contour(field[x], field[y], measured, levels=levels, colors=colour, linewidths=width).set(

@@ -15,6 +15,8 @@ from snapdyn.figures.style import (
     LINE_STYLES,
     SINGLE_COLUMN,
     TIME_LABEL,
+    Axes,
+    Figure,
     Style,
     house_style,
     line_width,
@@ -26,8 +28,6 @@ from snapdyn.validation import InstanceReport, Ladder
 if TYPE_CHECKING:
     import xarray
     from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 STATUS_COLOURS = {"holds": "C0", "fails": "C1", "outside": "C4", "undecided": "0.6"}
 MOST_INSIDE = 3  # entries of a legend inside the axes
@@ -79,7 +79,10 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     text("what", what)
     if isinstance(thing, Trajectory):
         thing = [thing]
-    draw = _drawing(thing)
+    draw, known = _drawing(thing)
+    if known is not None:
+        choice("what", what, known)
+        known_options(what, options, ("x", "y") if draw is _draw_sweep else ())
     if ax is None:
         # Loads the backend: that of notebooks turns interactive mode on, and the end of the style would turn it off.
         pyplot.draw_if_interactive()
@@ -141,30 +144,29 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
             artist.set_math_fontfamily(settings["mathtext.fontset"])
 
 
-def _drawing(thing: Any) -> Callable[..., None]:
+def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
+    """Return what draws a result, and the names of what it can draw; None where it checks them itself."""
     import xarray
 
     if isinstance(thing, InstanceReport):
-        return _draw_report
+        return _draw_report, ["margins"]
     if isinstance(thing, Ladder):
-        return _draw_ladder
+        return _draw_ladder, [str(name) for name in thing.gaps.observable.values]
     if isinstance(thing, xarray.Dataset):
         if "curve" in thing.dims or "sgd" in thing:
-            return _draw_comparison
+            return _draw_comparison, [str(name) for name in thing.observable.values]
         if "settings" in thing.attrs:
-            return _draw_diagram
+            return _draw_sweep, [str(name) for name in thing.data_vars]
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(run, Trajectory) for run in thing):
-        return draw_runs
+        return draw_runs, None
     raise InputError(
         "expected a Trajectory, a list of them, an InstanceReport, a Ladder, or the dataset of a sweep or a comparison "
         f"to plot, received {shown(thing)}; give one of these"
     )
 
 
-def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) -> None:
+def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
     """Draw the number of each claim over its bound: on the left of 1 the statement holds."""
-    choice("what", what, ("margins",))
-    known_options("a report", options, ())
     shown_results: list[tuple[Any, float]] = []  # with their margins
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
@@ -189,22 +191,18 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str, **options: Any) 
     figure.set_figheight(max(figure.get_figheight(), 0.8 + 0.16 * len(rows)))
 
 
-def _draw_ladder(axes: Axes, ladder: Ladder, what: str, **options: Any) -> None:
+def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:
     from snapdyn.figures.figure_ladder import draw_gaps
 
     gaps = ladder.gaps.assign_attrs(tolerance=ladder.tolerance)
-    choice("what", what, [str(name) for name in gaps.observable.values])
-    known_options("a ladder", options, ())
     draw_gaps(axes, gaps, what)
     axes.set_ylabel(f"gap of {what} relative to its largest change")
     axes.legend(fontsize=note_size())
 
 
-def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:
+def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
     from snapdyn.figures.comparison import draw_curves
 
-    choice("what", what, [str(name) for name in dataset.observable.values])
-    known_options("a comparison", options, ())
     draw_curves(axes, dataset.sel(observable=what))
     observable, indices = curve_named(what)
     axes.set_ylabel(observable.axis_of(*indices))
@@ -212,12 +210,9 @@ def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str, **options: 
     axes.legend(fontsize=note_size())
 
 
-def _draw_diagram(axes: Axes, dataset: xarray.Dataset, what: str, **options: Any) -> None:
+def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = None, y: str | None = None) -> None:
     from snapdyn.figures.phase_diagrams import draw_panel
 
-    choice("what", what, [str(name) for name in dataset.data_vars])
-    known_options("a sweep", options, ("x", "y"))
-    x, y = options.get("x"), options.get("y")
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
     if len(dims) < 2 and (x is None or y is None):
         raise InputError(f"expected a variable over two dimensions, received {what} over {dims}; sweep two parameters")

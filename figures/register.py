@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +26,6 @@ from snapdyn.figures import (
     figure_10,
     figure_11,
     figure_12,
-    figure_animation,
     figure_attention,
     figure_growth,
     figure_ladder,
@@ -39,7 +36,7 @@ from snapdyn.figures import (
 )
 from snapdyn.figures.declaration import listed, parameters_of
 from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.style import DOUBLE_COLUMN, Style, figure_width, house_style
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure, Style, figure_width, house_style
 from snapdyn.registry import Registry
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured
@@ -47,7 +44,6 @@ from snapdyn.validation.properties import Property
 
 if TYPE_CHECKING:
     import xarray
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,6 @@ class FigureEntry:
         Names of the properties that hold for all parameters. The others speak of the defaults only.
     width : float, optional
         Width in inches where none is asked for.
-    write_extras : callable, optional
-        ``write_extras(dataset, folder, name)`` writes further files, whose names begin with `name`, and gives their
-        paths.
 
     Examples
     --------
@@ -106,7 +99,6 @@ class FigureEntry:
     draw: Callable[..., Figure]
     properties: tuple[Property, ...] = ()
     from_runs: bool = False
-    write_extras: Callable[[xarray.Dataset, Path, str], list[Path]] | None = None
     general: tuple[str, ...] = ()
     width: float = DOUBLE_COLUMN
 
@@ -121,25 +113,20 @@ class FigureEntry:
         Parameters
         ----------
         module : module
-            Named figure_ID, with TITLE, CAPTION, compute, draw and PROPERTIES, and where they apply GENERAL, WIDTH,
-            FROM_RUNS and write_extras.
+            Named figure_ID, with TITLE, CAPTION, compute, draw and PROPERTIES, and where they apply GENERAL, WIDTH
+            and FROM_RUNS.
 
         Returns
         -------
         FigureEntry
         """
-        return cls(
-            module.__name__.rpartition("figure_")[2],
-            module.TITLE,
-            module.CAPTION,
-            module.compute,
-            module.draw,
-            module.PROPERTIES,
-            getattr(module, "FROM_RUNS", False),
-            getattr(module, "write_extras", None),
-            getattr(module, "GENERAL", ()),
-            getattr(module, "WIDTH", DOUBLE_COLUMN),
-        )
+        declared = {
+            field.name: vars(module)[key]
+            for field in fields(cls)
+            for key in (field.name, field.name.upper())
+            if key in vars(module)
+        }
+        return cls(module.__name__.rpartition("figure_")[2], **declared)
 
     def numbers(self, dataset: xarray.Dataset) -> list[Measured]:
         """Numbers of the figure's statements on its data, and of the wrong theories."""
@@ -192,7 +179,6 @@ _MODULES = (
     figure_orders,
     figure_maps,
     figure_phase,
-    figure_animation,
 )
 FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(FigureEntry.from_module, _MODULES))
 
@@ -261,9 +247,7 @@ def compute(
     return dataset.assign_attrs(facts | ({"figure_parameters": json.dumps(values)} if values else {}))
 
 
-def draw(
-    id: str, dataset: xarray.Dataset, width: float | None = None, style: Style | None = None, tex: bool = False
-) -> Figure:
+def draw(id: str, dataset: xarray.Dataset, width: float | None = None, style: Style | None = None) -> Figure:
     """Draw a figure from its data.
 
     Parameters
@@ -277,8 +261,6 @@ def draw(
         arranged so that they fit.
     style : str, path or mapping, optional
         "neurips", "icml", "jmlr", "slides", a .mplstyle file or a mapping of rcParams, on top of the house style.
-    tex : bool
-        Let LaTeX set the texts.
 
     Returns
     -------
@@ -303,19 +285,13 @@ def draw(
     entry = FIGURES[choice("figure", id, FIGURES)]
     instance("dataset", dataset, xarray.Dataset, "compute it with snapdyn.figures.compute")
     width = figure_width(width, style, entry.width)
-    with drawing_of(entry, "a dataset", "compute it with snapdyn.figures.compute"), house_style(style=style, tex=tex):
-        return entry.figure(dataset, width)
-
-
-@contextmanager
-def drawing_of(entry: FigureEntry, received: str, advice: str) -> Iterator[None]:
-    """Raise InputError for data from which a figure cannot be drawn or checked."""
-    try:
-        yield
-    except InputError:
-        raise
-    except DATA_OF_ANOTHER_KIND as error:
-        raise InputError(
-            f"expected the data of figure {entry.id}, received {received} from which it cannot be drawn "
-            f"({type(error).__name__}: {error}); {advice}"
-        ) from error
+    with house_style(style):
+        try:
+            return entry.figure(dataset, width)
+        except InputError:
+            raise
+        except DATA_OF_ANOTHER_KIND as error:
+            raise InputError(
+                f"expected the data of figure {entry.id}, received a dataset from which it cannot be drawn "
+                f"({type(error).__name__}: {error}); compute it with snapdyn.figures.compute"
+            ) from error

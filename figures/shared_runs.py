@@ -16,13 +16,11 @@ from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.files import FORMAT
 from snapdyn.figures.layout import legend_above
-from snapdyn.figures.style import line_width, note_size
+from snapdyn.figures.style import Axes, Figure, line_width, note_size
 from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS, FIGURE_6, distinct_entropy, figure_6_runs
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
-    from matplotlib.figure import Figure
 
 ITERATIONS = np.array(FIGURE_4_ITERATIONS)
 SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 from snapdyn.errors import InputError, file_path, positive, shown, suggest
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # names for annotations: the first drawing loads matplotlib
+    Axes = Figure = Any
 
 STYLE = "snapdyn.figures.snapdyn"
 SINGLE_COLUMN, DOUBLE_COLUMN = 3.4, 7.0  # inches
@@ -34,7 +37,7 @@ Style = str | os.PathLike[str] | Mapping[str, Any]
 
 
 @contextmanager
-def house_style(style: Style | None = None, tex: bool = False) -> Iterator[None]:
+def house_style(style: Style | None = None) -> Iterator[None]:
     """Draw and save in the project's style, whatever the user's own matplotlib settings.
 
     Parameters
@@ -42,8 +45,6 @@ def house_style(style: Style | None = None, tex: bool = False) -> Iterator[None]
     style : str, path or mapping, optional
         "neurips", "icml", "jmlr", "slides", a .mplstyle file, or a mapping of rcParams; applied on top of the house
         style (8 point sans-serif, colours of Okabe and Ito).
-    tex : bool
-        Let LaTeX set the texts. It must be installed.
 
     Raises
     ------
@@ -62,12 +63,10 @@ def house_style(style: Style | None = None, tex: bool = False) -> Iterator[None]
     import matplotlib.style
 
     settings = style_settings(style)
-    if tex:
-        if which("latex") is None:
-            raise InputError(
-                "expected LaTeX to be installed for tex, received no program latex; install it, or draw without"
-            )
-        settings["text.usetex"] = True
+    if settings.get("text.usetex") and which("latex") is None:
+        raise InputError(
+            "expected LaTeX to be installed for text.usetex, received no program latex; install it, or draw without"
+        )
     with matplotlib.style.context([STYLE, settings], after_reset=True):
         yield
 

@@ -18,7 +18,6 @@ SERVED_BY = {
     "validation/phase_*": "figures/test_phase_diagrams.py",
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/shared_runs": "figures/test_figure_checks.py",
-    "figures/text_words": "commands/test_text.py",
     "commands/summaries": "commands/test_main.py",
     # Kernels are tested through what calls them, against plain numpy.
     "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
@@ -46,6 +45,7 @@ SERVED_BY = {
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
+    "figures/prose": "report/test_mathematics.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",
     "figures/writing": "figures/test_drawing.py",

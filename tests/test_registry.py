@@ -184,10 +184,6 @@ def test_observables_claims_and_figures_of_a_plugin(installed: Path) -> None:
     )
     assert code == 0, error
     assert list((installed / "pictures").glob("*.png"))
-    (installed / "figures.toml").write_text("[figures.plugin-line]\n", encoding="utf-8")
-    code, output, error = command(installed, "figures", "--config", "figures.toml", "--out", "again", "--format", "png")
-    assert code == 0, error
-    assert list((installed / "again").glob("*.png"))
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import (
-    DIFFERS,
-    DONE,
-    INTERRUPTED,
-    format_of,
-    prepare,
-    progress_bar,
-    say,
-    show,
-    show_table,
-)
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 
 def check(
@@ -26,10 +16,6 @@ def check(
     format: Annotated[
         Literal["text", "latex", "json"] | None,
         typer.Option(help="Print the answers as plain text, as a table for a paper, or as JSON, instead."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write them to a file; .tex, .json and .txt tell the format."),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a statement fails.")] = False,
     load: Load = None,
@@ -41,15 +27,11 @@ def check(
 
     Example: snapdyn check examples/check_own_classes.toml
 
-    Example: snapdyn check examples/own_classes.toml --output table.tex
+    Example: snapdyn check examples/own_classes.toml --format latex > table.tex
     """
-    from snapdyn.dynamics.files.storage import write_text
     from snapdyn.experiments.run_files import read_check
     from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
 
-    if output:
-        prepare(output)
-    form = format_of(format, output)
     instance = read_check(file)
     interrupted = False
     with progress_bar("checking") as update:
@@ -58,8 +40,8 @@ def check(
         except CheckInterrupted as stop:
             report, interrupted = stop.report, True
     texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
-    if form and not output:
-        show(texts[form](), end="")
+    if format:
+        show(texts[format](), end="")
     else:
         rows = sorted(report.claims, key=lambda result: STATUSES.index(result.status))
         styles = {"fails": "bold red", "undecided": "yellow", "outside": "cyan", "not applicable": "dim"}
@@ -70,11 +52,8 @@ def check(
         )
         show(report.summary)
     if interrupted:
-        unwritten = f"; {str(output)!r} is not written" if output else ""
-        say(f"interrupted {report.settings['interrupted']}{unwritten}")
+        say(f"interrupted {report.settings['interrupted']}")
         return INTERRUPTED
-    if output and form:
-        write_text(output, texts[form]())
     if strict and report.fails:
         say(f"fails here: {', '.join(result.id for result in report.fails)}")
         return DIFFERS

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from snapdyn.commands.terminal import DIFFERS, DONE, prepare, progress_bar, say, show
+from snapdyn.commands.terminal import DIFFERS, DONE, say
 
 
 def explore(
-    static: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.html", help="Write a page of precomputed settings instead; needs no marimo."),
-    ] = None,
     port: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=65535, help="Port of the notebook; default a free one.")
     ] = None,
@@ -22,26 +17,10 @@ def explore(
 ) -> int:
     """Explore the dynamics: sliders for the settings, with live attention, gamma and relative gain, and verdicts.
 
-    A marimo notebook opens in the browser (pip install 'snapdyn[explore]'); Ctrl-C ends it. The page of --static works
-    offline, in any browser.
+    A marimo notebook opens in the browser (pip install 'snapdyn[explore]'); Ctrl-C ends it.
 
     Example: snapdyn explore
-
-    Example: snapdyn explore --static explorer.html
     """
-    if static is not None and (port is not None or not browser):
-        from snapdyn.errors import InputError
-
-        raise InputError(
-            "expected --static alone, received --port or --no-browser too, which are for the notebook; leave one out"
-        )
-    if static is not None:
-        from snapdyn.explorer.static_page import build_static_page
-
-        prepare(static)
-        with progress_bar("computing") as update:
-            show(str(build_static_page(static, progress=update)))
-        return DONE
     import os
     import subprocess
     import sys
@@ -52,8 +31,7 @@ def explore(
 
     if find_spec("marimo") is None:
         raise InputError(
-            "expected marimo for the notebook, received no such package; run `pip install 'snapdyn[explore]'`, or "
-            "write a page of precomputed settings with --static FILE.html"
+            "expected marimo for the notebook, received no such package; run `pip install 'snapdyn[explore]'`"
         )
     options = [*(["--port", str(port)] if port is not None else []), *([] if browser else ["--headless"])]
     with as_file(files("snapdyn.explorer") / "notebook.py") as notebook:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,32 +17,21 @@ if TYPE_CHECKING:
 
 
 def figures(
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; default all, or those of --config.")
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; default all.")] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
     level: Level = "quick",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Parameter of every chosen figure. May be repeated."),
     ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.toml", help=r"Parameters in sections \[figures.ID]; --set takes precedence."),
-    ] = None,
     width: Annotated[float | None, typer.Option(metavar="IN", help="Width in inches, such as 3.25, 5.5, 7.")] = None,
     style: Annotated[
         str | None,
         typer.Option(metavar="NAME|FILE", help="neurips, icml, jmlr, slides, or a .mplstyle file."),
     ] = None,
-    tex: Annotated[bool, typer.Option("--tex", help="Set texts with LaTeX, which must be installed.")] = False,
     formats: Annotated[
         str, typer.Option("--format", metavar="LIST", help="Formats of the pictures: pdf,svg,png.")
     ] = "png,pdf",
-    dpi: Annotated[float | None, typer.Option(metavar="N", help="Dots per inch of PNG; default 200.")] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", metavar="DATA", help="Draw from a saved .nc, or a folder of them.")
-    ] = None,
     runs: Annotated[
         Path | None,
         typer.Option(
@@ -60,47 +48,27 @@ def figures(
 
     Example: snapdyn figures 3 --set num_classes=6 --set eta_Z=0.2 --width 3.25 --style icml --out pictures --check
     """
-    from snapdyn.figures import write
+    from snapdyn.errors import chosen_ids
+    from snapdyn.figures import FIGURES, write
 
     if listed:
         return _list(ids)
-    chosen, parameters = _parameters(ids or None, settings or [], config, source is not None)
+    FIGURES.load_named(ids or [])
+    given = dict(map(read_setting, settings or []))
     with progress_bar("drawing") as update:
         drawn = write(
-            chosen,
+            ids or None,
             out=out,
             level=level,
             progress=update,
-            source=source,
             runs=runs,
-            parameters=parameters,
+            parameters=dict.fromkeys(chosen_ids("figure", ids or None, FIGURES), given) if given else None,
             width=width,
             style=style,
-            tex=tex,
             formats=[name.strip() for name in formats.split(",")],
-            dpi=dpi,
         )
     show_table(("id", "title", "picture"), [(f.id, f.title, str(next(iter(f.pictures.values())))) for f in drawn])
     return _show_checks(drawn) if check else DONE
-
-
-def _parameters(
-    ids: list[str] | None, settings: Iterable[str], config: Path | None, saved: bool
-) -> tuple[list[str] | None, dict[str, dict[str, Any]]]:
-    """Return the chosen figures and their parameters: those of the file, then those of --set for every figure."""
-    from snapdyn.errors import chosen_ids
-    from snapdyn.figures import FIGURES
-    from snapdyn.figures.declaration import read_figures
-    from snapdyn.registry import plugin_names
-
-    parameters = {} if config is None else read_figures(config, [*FIGURES, *plugin_names("figure")])
-    FIGURES.load_named([*(ids or []), *parameters])
-    chosen = list(parameters) if ids is None and parameters else ids
-    given = dict(map(read_setting, settings))
-    if chosen is None and (saved or not given):
-        return None, {"": given} if given else {}
-    names = list(chosen_ids("figure", FIGURES if chosen is None else chosen, FIGURES))
-    return names, {id_: parameters.get(id_, {}) | given for id_ in names}
 
 
 def read_setting(setting: str) -> tuple[str, Any]:

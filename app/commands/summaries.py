@@ -6,7 +6,9 @@ import csv
 import math
 import time
 from collections import Counter
+from functools import partial
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,7 @@ LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
 SAVES = 16  # each costs an evaluation, for the loss
 FIRST_TIME = 1.0
+ETA_Y, ETA_Z = 1.0, 0.1
 # On WikiText-2 the logits differ from those at a fiftieth of this by 0.2 % of the largest.
 RTOL, ATOL = 5e-4, 5e-5
 
@@ -73,17 +76,15 @@ def _yes(satisfied: bool) -> str:
     return "yes" if satisfied else "NO"
 
 
-def integrated(classes: TextClasses, eta_Y: float, eta_Z: float, last_time: float | None) -> Trajectory:
-    """Integrate the mean field of the classes to `last_time` (batch-size-1 steps), default the peak of gamma."""
-    end = last_time
-    if end is None:
-        end = float(transition_time(classes.num_classes, classes.vocab_size, eta_Y, kind="peak"))
+def integrated(classes: TextClasses) -> Trajectory:
+    """Integrate the mean field of the classes to the peak of gamma."""
+    end = float(transition_time(classes.num_classes, classes.vocab_size, ETA_Y, kind="peak"))
     with progress_bar("integrating") as update:
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
-        run = integrate(MeanField(classes, eta_Y, eta_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
+        run = integrate(MeanField(classes, ETA_Y, ETA_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
     if run.t.size:
         show(
-            f"mean field: eta_Y = {eta_Y:g}, eta_Z = {eta_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "
+            f"mean field: eta_Y = {ETA_Y:g}, eta_Z = {ETA_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "
             f"{run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention {run.entropy()[0].mean():.4g} to "
             f"{run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
         )
@@ -92,21 +93,26 @@ def integrated(classes: TextClasses, eta_Y: float, eta_Z: float, last_time: floa
 
 def show_theorems(run: Trajectory) -> None:
     """Print how many words obey Theorem 2, and how far Theorem 3 holds."""
-    outcomes = theorem_2_on(run)
-    show_table(
-        ("Theorem 2: (query, word)", "number", "rise", "fall", "rise, by frequency", "fall, by frequency"),
-        [
-            (row.role, str(row.number), f"{row.rise:.1%}", f"{row.fall:.1%}", f"{row.weighted_rise:.1%}",
-             f"{row.weighted_fall:.1%}")
-            for row in outcomes
-        ],
-    )  # fmt: skip
     ends = [f" to {high - 1}" if high - 1 > low else "" for low, high in pairwise(NEXT_WORDS)] + [" and more"]
+    shares_of = attrgetter("rise", "fall", "weighted_rise", "weighted_fall")
+    by_next_words = (f"rise, {low}{end} next words" for low, end in zip(NEXT_WORDS, ends, strict=True))
     show_table(
-        ("rise, of words with so many next words", *(f"{low}{end}" for low, end in zip(NEXT_WORDS, ends, strict=True))),
+        (
+            "Theorem 2: (query, word)",
+            "number",
+            "rise",
+            "fall",
+            "rise, by frequency",
+            "fall, by frequency",
+            *by_next_words,
+        ),
         [
-            (row.role, *("-" if math.isnan(share) else f"{share:.1%}" for share in row.rise_by_next_words))
-            for row in outcomes
+            (
+                row.role,
+                str(row.number),
+                *("-" if math.isnan(share) else f"{share:.1%}" for share in (*shares_of(row), *row.rise_by_next_words)),
+            )
+            for row in theorem_2_on(run)
         ],
     )
     for which, law in (
@@ -125,8 +131,6 @@ def show_theorems(run: Trajectory) -> None:
 
 def show_words(run: Trajectory, classes: TextClasses) -> None:
     """Print the words that win and lose attention, for some classes."""
-    from snapdyn.figures.text_words import shown_classes
-
     moves = winners_and_losers(run)
 
     def named(list_of_moves: list[Move]) -> str:
@@ -141,11 +145,28 @@ def show_words(run: Trajectory, classes: TextClasses) -> None:
     )
 
 
-def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: float) -> None:
-    """Write trajectory, table of words and picture; the folder has the classes already."""
-    from snapdyn.figures.files import write_figure
-    from snapdyn.figures.text_words import draw_words, words_dataset
+def shown_classes(classes: TextClasses, count: int) -> list[int]:
+    """Choose the most frequent classes with different next words whose query and next word consist of letters.
 
+    If these are too few, classes that repeat a next word follow, then classes with other signs.
+    """
+
+    def spelt(n: int) -> bool:
+        return all(classes.words[i].isalpha() for i in (classes.query[n], classes.next_token[n]))
+
+    seen: set[int] = set()
+
+    def repeats(n: int) -> bool:
+        repeated = int(classes.next_token[n]) in seen
+        seen.add(int(classes.next_token[n]))
+        return repeated
+
+    by_count = np.argsort(-classes.counts, kind="stable").tolist()
+    return sorted(by_count, key=lambda n: 2 if not spelt(n) else 1 if repeats(n) else 0)[:count]
+
+
+def write_files(folder: Path, run: Trajectory, classes: TextClasses) -> None:
+    """Write trajectory and table of words; the folder has the classes already."""
     run.save(folder / "trajectory.nc")
     with (
         replacing(folder / "words.csv") as temporary,
@@ -160,9 +181,7 @@ def write_files(folder: Path, run: Trajectory, classes: TextClasses, started: fl
                     (query, next_word, classes.counts[n], classes.words[move.token], ROLES[move.role],
                      f"{move.start:.6g}", f"{move.end:.6g}")
                 )  # fmt: skip
-    facts = {"window": classes.window, "words": classes.num_words, **run.stats}
-    write_figure(folder, "words", words_dataset(run, classes), draw_words, facts, started)
-    show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv, words.nc, words.png, words.pdf")
+    show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv")
 
 
 # Classes that the summary lists; the file has them all.
@@ -275,21 +294,15 @@ LISTED_FAILURES = 10
 def show_sweep(result: SweepResult) -> None:
     """Print the swept parameters, the range of each variable, the number of cells, and why the first of them failed."""
     dataset = result.dataset
-    rows = []
-    for coordinate in dataset.coords.values():
-        if "parameter" in coordinate.attrs:
-            values = list(dict.fromkeys(coordinate.values.tolist()))
-            ordered = f"{_shown(min(values))} to {_shown(max(values))}" if coordinate.dtype.kind in "iuf" else ""
-            rows.append(
-                (str(coordinate.attrs["parameter"]), str(len(values)), ordered or ", ".join(map(str, values[:8])))
-            )
-    show_table(("parameter", "values", ""), rows)
-    of_variables = [
-        (str(name), *_summary(variable.values), str(variable.attrs.get("units", "")))
-        for name, variable in dataset.data_vars.items()
-        if name not in ("failure", "times")
-    ]
-    show_table(("variable", "smallest", "median", "largest", ""), of_variables)
+    shown = {name: values for name, values in dataset.coords.items() if "parameter" in values.attrs}
+    shown |= {name: values for name, values in dataset.data_vars.items() if name not in ("failure", "times")}
+    show_table(
+        ("parameter or variable", "smallest", "median", "largest", ""),
+        [
+            (str(values.attrs.get("parameter", name)), *_summary(values.values), str(values.attrs.get("units", "")))
+            for name, values in shown.items()
+        ],
+    )
     computed = result.computed - result.failed
     show(
         f"cells      {dataset.attrs['finished']}: {computed} computed, {result.taken_over} taken over, "
@@ -304,7 +317,7 @@ def show_sweep(result: SweepResult) -> None:
 
 def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
     """Smallest, median and largest number; of texts the most frequent, with its count, in the middle."""
-    if values.dtype.kind != "f":
+    if values.dtype.kind not in "iuf":
         counts = Counter(map(str, values[values != ""]))
         return "", ", ".join(f"{text}: {count}" for text, count in counts.most_common(3)), ""
     known = values[~np.isnan(values)]
@@ -316,11 +329,11 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
 
 def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
     """Draw the phase diagram beside the dataset; names of its files."""
-    from snapdyn.figures.files import write_pictures
+    from snapdyn.figures.files import write_figure
     from snapdyn.figures.phase_diagrams import draw
 
-    facts = {"sweep": name, "parameters": dataset.attrs}
-    files = write_pictures(folder, name, lambda: draw(dataset, x, y, variable), facts, time.perf_counter())
+    picture = partial(draw, x=x, y=y, variable=variable)
+    files = write_figure(folder, name, dataset, picture, {"sweep": name}, time.perf_counter(), with_data=False)
     return f"{files['png']}, {files['pdf']}"
 
 

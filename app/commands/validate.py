@@ -13,7 +13,6 @@ from snapdyn.commands.terminal import (
     DIFFERS,
     DONE,
     INTERRUPTED,
-    format_of,
     prepare,
     progress_bar,
     say,
@@ -38,10 +37,6 @@ def validate(
         Literal["text", "latex", "json"] | None,
         typer.Option(help="Print the verdicts as a table for a paper, or as JSON, instead."),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write that table to a file; .tex, .json and .txt tell the format."),
-    ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Search the same domains with other instances.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the claims by chapter, without checking them.")] = False,
@@ -51,13 +46,13 @@ def validate(
     A claim holds, is corrected (the printed statement fails, a corrected one holds), conditional (it holds
     under stated conditions), or refuted. Exit code 1: a verdict is not the one in the register, or a claim's
     function raised an error. A run that was interrupted goes on where it stopped. Its partial result says so
-    inside, and does not replace the file of a complete run: it becomes NAME.partial.json or the like.
+    inside, and does not replace the file of a complete run: it becomes NAME.partial.json.
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 
     Example: snapdyn validate theorem3 attention --seed 1
 
-    Example: snapdyn validate --load my_claims.py --format latex --output table.tex
+    Example: snapdyn validate --load my_claims.py --format latex > table.tex
     """
     from snapdyn.validation.claims import chosen_claims
     from snapdyn.validation.evidence import SEED
@@ -69,29 +64,23 @@ def validate(
         show_claims(entries)
         return DONE
 
-    for target in (output, json):
-        if target:
-            prepare(target)
-    form = format_of(format, output)
+    if json:
+        prepare(json)
     seed = SEED if seed is None else seed
     finished = FinishedClaims(say, seed)
     with progress_bar("checking") as update:
         report = checked(entries, level, update, jobs, finished, seed, partial=True)
     if report.complete:
         finished.clear()
-    files = {json: report.to_json()} if json else {}
-    if form and not output:
-        show(exported(report, form), end="")
+    if format:
+        show(exported(report, format), end="")
     else:
         show_report(report)
-        if output and form:
-            files[output] = exported(report, form)
     for result in report.claims:
         if result.fault:
             say(result.fault)
-    for path, text in files.items():
-        if report.claims:
-            _write(path, text, report.complete)
+    if json and report.claims:
+        _write(json, report.to_json(), report.complete)
     if not report.complete:
         return INTERRUPTED
     return DONE if report.as_expected else DIFFERS

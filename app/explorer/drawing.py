@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
 from snapdyn.figures import house_style, new_figure
-from snapdyn.figures.style import TIME_LABEL, TIMES, power_of_ten
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from snapdyn.figures.style import TIME_LABEL, TIMES, Figure, power_of_ten
 
 SIZE, DPI = (7.0, 5.4), 130
 RIGHT = 0.69  # end of the panels, as a share of the width

@@ -14,7 +14,7 @@ def _():
     import marimo as mo
 
     from snapdyn.errors import InputError
-    from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdict_table, verdicts
+    from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
     from snapdyn.explorer.drawing import Picture
     from snapdyn.explorer.settings import STEPS, Settings, nearest, overlap_steps, reachable_overlaps
 
@@ -25,7 +25,7 @@ def _():
     _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
         InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, b64encode, compute_curves, mo, nearest, overlap_steps,
-        perf_counter, picture, reachable_overlaps, verdict_table, verdicts,
+        perf_counter, picture, reachable_overlaps, verdicts,
     )  # fmt: skip
 
 
@@ -142,14 +142,14 @@ def _(mo):
 
 
 @app.cell(hide_code=True)
-def _(InputError, MOST_CLASSES_AT_ONCE, alert, check_all, mo, settings, verdict_table, verdicts):
+def _(InputError, MOST_CLASSES_AT_ONCE, alert, check_all, mo, settings, verdicts):
     def _answers():
         if settings is None:
             return mo.md("No settings to check: see the sentence above.")
         if not check_all.value and settings.num_classes > MOST_CLASSES_AT_ONCE:
             return mo.md(f"More than {MOST_CLASSES_AT_ONCE} classes: press the button.")
         try:
-            return mo.Html(verdict_table(verdicts(settings, every=check_all.value)))
+            return mo.Html(verdicts(settings, every=check_all.value)._repr_html_())
         except InputError as error:
             return alert(str(error))
 

@@ -22,7 +22,7 @@ from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
-from snapdyn.report.mathematics import filled, formula_html, prose_html, prose_svg
+from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
@@ -175,11 +175,15 @@ def render(
     str
         The page; it needs no other file.
     """
+    import jinja2
+
     templates = resources.files("snapdyn.report") / "templates"
     counts = report.count()
-    page = filled(
-        templates / "report.html.j2",
-        FILTERS,
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters.update(FILTERS)
+    page = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8")).render(
         claims=report.claims,
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),

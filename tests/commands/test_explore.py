@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-import snapdyn.explorer.static_page
 from snapdyn.commands.main import main
-from snapdyn.explorer.static_page import Grid
 
 
 class Server:
@@ -42,7 +40,6 @@ def test_without_marimo_it_says_what_to_install(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "pip install 'snapdyn[explore]'" in err
-    assert "--static FILE.html" in err
 
 
 def test_starts_marimo(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,38 +64,10 @@ def test_exit_code_of_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys:
     assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
 
 
-def test_static_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that --static writes the page without marimo and prints its name."""
-    monkeypatch.setitem(sys.modules, "marimo", None)
-    small = Grid((3,), (100,), (0.3,), (6,), (1.0,), (None,))
-    monkeypatch.setattr(snapdyn.explorer.static_page, "Grid", lambda: small)
-    file = tmp_path / "explorer.html"
-    assert main(["explore", "--static", str(file)]) == 0
-    assert capsys.readouterr().out == f"{file}\n"
-    assert "<title>snapdyn explorer" in file.read_text()
-
-
-def test_static_page_in_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert a refusal before anything is computed."""
-    (tmp_path / "file").touch()
-    assert main(["explore", "--static", str(tmp_path / "file" / "page.html")]) == 2
-    assert capsys.readouterr().err.startswith("snapdyn: expected")
-
-
-@pytest.mark.parametrize("option", ["--static", "--port", "--no-browser"])
+@pytest.mark.parametrize("option", ["--port", "--no-browser"])
 def test_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert an example and each option in the help."""
     assert main(["explore", "--help"]) == 0
     out = capsys.readouterr().out
     assert "Example: snapdyn explore" in out
     assert option in out
-
-
-@pytest.mark.parametrize("options", [["--port", "2718"], ["--no-browser"]])
-def test_options_of_the_notebook_do_not_belong_to_the_page(
-    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert one sentence and no file."""
-    assert main(["explore", "--static", str(tmp_path / "page.html"), *options]) == 2
-    assert "leave one out" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

@@ -125,9 +125,7 @@ OUTPUTS = [
         "run.nc",
         "experiments.system_sections.integrate",
     ),
-    (f"check {EXAMPLES}/own_classes.toml --output OUT/a.tex", "a.tex", "experiments.run_files.CheckFile.run"),
     ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
-    ("explore --static OUT/page.html", "page.html", "explorer.static_page.precompute"),
     (
         f"compare {EXAMPLES}/compare_syn_small.toml --out OUT",
         "compare_syn_small.png",

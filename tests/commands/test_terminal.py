@@ -27,28 +27,15 @@ def test_a_log_gets_lines(
     assert capsys.readouterr().err == f"snapdyn: {shown}\n"
 
 
-@pytest.mark.parametrize(
-    ("done", "total", "seconds", "shown"),
-    [
-        (0.0, 10.0, 60.0, ""),
-        (5.0, 10.0, 0.5, ""),
-        (0.25, 1.0, 10.0, "about 30 s left"),
-        (30.0, 90.0, 10.0, "3 a second, about 20 s left"),
-        (20.0, 50.0, 100.0, "12 a minute, about 2.5 min left"),
-        (1.0, 100.0, 3600.0, "1 an hour, about 4.1 days left"),
-        (10.0, 10.0, 10.0, "1 a second, about 0 s left"),
-    ],
-)
-def test_pace(done: float, total: float, seconds: float, shown: str) -> None:
-    """Assert the rate of a count and the remaining time; nothing in the first second."""
-    assert terminal.pace(done, total, seconds) == shown
-
-
-def test_the_pace_of_a_second_part_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the hour of a first part does not enter the rate of a second one."""
+def test_a_log_says_the_remaining_time_of_each_part(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert about the time left where it is known, and that a second part does not have the pace of the first."""
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
     now = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-    measure, shown = terminal.Pace(), []
-    for now[0], done, total in ((3600.0, 50, 50), (3610.0, 1, 19), (3620.0, 2, 19)):
-        shown.append(measure(done, total))
-    assert shown == ["50 an hour, about 0 s left", "6 a minute, about 3 min left", "6 a minute, about 2.8 min left"]
+    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
+    with terminal.progress_bar("claims") as update:
+        for now[0], done, total in ((0.0, 1, 61), (60.0, 31, 61), (70.0, 1, 19), (80.0, 2, 19), (90.0, 3, 19)):
+            update(done, total, "a")
+    times = [line.partition("about ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert times == ["", "0:01:00 left", "", "", "0:02:40 left"]

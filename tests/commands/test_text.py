@@ -18,7 +18,7 @@ from snapdyn import MeanField, TextClasses, load
 from snapdyn.commands.main import main
 from tests.helpers import FABLE
 
-SMALL = ["--window", "4", "--min-count", "2", "--min-token-count", "2", "--time", "30"]
+SMALL = ["--min-count", "2", "--min-token-count", "2"]
 
 
 @pytest.mark.slow
@@ -30,7 +30,7 @@ def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert part in shown
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {
-        "classes.nc", "trajectory.nc", "words.csv", "words.nc", "words.png", "words.pdf", "words.provenance.json",
+        "classes.nc", "trajectory.nc", "words.csv",
     }  # fmt: skip
     run = load(tmp_path / "trajectory.nc")
     saved = xarray.load_dataset(tmp_path / "classes.nc", engine="h5netcdf")
@@ -43,10 +43,6 @@ def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for row in rows:
         n = by_name[row["query"], row["next word"]]
         assert float(row["at the end"]) == pytest.approx(attention[n, words.index(row["word"])], rel=1e-5)
-    picture = xarray.load_dataset(tmp_path / "words.nc", engine="h5netcdf")
-    gain = (picture.end - picture.start).values
-    assert (gain[:, :5][np.isfinite(gain[:, :5])] > 0).all()
-    assert (gain[:, 5:][np.isfinite(gain[:, 5:])] < 0).all()
 
 
 @pytest.mark.slow
@@ -55,8 +51,7 @@ def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path / name)]) == 0
     for path in sorted((tmp_path / "a").iterdir()):
-        if not path.name.endswith("provenance.json"):
-            assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
 
 
 @pytest.mark.parametrize(
@@ -64,9 +59,7 @@ def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
     [
         (["no/such/file.txt"], "missing"),
         ([str(FABLE)], "lower --min-count"),
-        ([str(FABLE), "--window", "0"], "window"),
-        ([str(FABLE), "--eta-y", "-1"], "--eta-y"),
-        ([str(FABLE), "--time", "0"], "--time"),
+        ([str(FABLE), "--max-vocab", "0"], "--max-vocab"),
         ([str(FABLE), "--tokens", "letters"], "letters"),
         ([], "PATH"),
     ],
@@ -133,6 +126,6 @@ def test_ctrl_c_in_the_mean_field(
         assert (run.status, run.classes) == ("interrupted", classes)
         assert reached <= run.t.size < 16
         assert "words that win attention" in captured.out
-        assert names >= {"words.csv", "words.png"}
+        assert "words.csv" in names
     else:
         assert names == {"classes.nc"}

@@ -110,9 +110,8 @@ def test_interrupt_keeps_finished_claims(
     assert [claim["id"] for claim in json.loads((tmp_path / "verdicts.json").read_text())["claims"]] == ["finished"]
 
 
-@pytest.mark.parametrize(("name", "note"), [("a.json", '"complete": false'), ("a.tex", "% Partial result of an inter")])
 def test_partial_result_replaces_no_complete_one(
-    name: str, note: str, register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Assert that after Ctrl-C the complete file is as before, and a marked one beside it, until the next whole run."""
     stops = [False]
@@ -124,8 +123,8 @@ def test_partial_result_replaces_no_complete_one(
 
     sound = invented_claim("sound", 0.5)
     register(sound, claim_of("stopped", run=stopped), invented_claim("never", 0.5))
-    file, partial = tmp_path / name, tmp_path / f"a.partial.{name[2:]}"
-    arguments = ["validate", "--json" if name == "a.json" else "--output", str(file)]
+    file, partial, note = tmp_path / "a.json", tmp_path / "a.partial.json", '"complete": false'
+    arguments = ["validate", "--json", str(file)]
     assert main(arguments) == 0
     complete = file.read_text()
     assert note not in complete
@@ -146,7 +145,9 @@ def test_partial_result_replaces_no_complete_one(
     assert not partial.exists()
 
 
-def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_path: Path) -> None:
+def test_partial_json_lists_what_is_missing(
+    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Assert the fields `complete` and `missing` of a whole and of an interrupted run, and the note in each table."""
 
     def interrupted(evidence: Evidence) -> None:
@@ -158,15 +159,16 @@ def test_partial_json_lists_what_is_missing(register: Callable[..., None], tmp_p
     whole = json.loads(target.read_text())
     assert (whole["complete"], whole["missing"]) == (True, [])
     target.unlink()
-    assert main(["validate", "--json", str(target), "--output", str(tmp_path / "a.tex")]) == 130
+    capsys.readouterr()
+    assert main(["validate", "--json", str(target), "--format", "latex"]) == 130
     partial = json.loads(target.read_text())
     assert (partial["complete"], partial["missing"]) == (False, ["two_a"])
-    comment, *_, row, _ = (tmp_path / "a.tex").read_text().splitlines()
+    comment, *_, row, _ = capsys.readouterr().out.splitlines()
     assert comment == r"% Partial result of an interrupted run; not checked: two\_a."
     assert r"\multicolumn{5}" in row
     assert "1 claims are missing" in row
-    assert main(["validate", "--output", str(tmp_path / "a.txt")]) == 130
-    assert (tmp_path / "a.txt").read_text().endswith("Partial result of an interrupted run; not checked: two_a\n")
+    assert main(["validate", "--format", "text"]) == 130
+    assert capsys.readouterr().out.endswith("Partial result of an interrupted run; not checked: two_a\n")
 
 
 def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,29 +259,12 @@ def test_exported_table(
     assert captured.err == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "start"),
-    [
-        ("table.tex", [], "% Needs"), ("verdicts.json", [], "{"), ("table.txt", [], "id "),
-        ("table.tex", ["--format", "text"], "id "),
-    ],
-)  # fmt: skip
-def test_table_in_a_file(
-    name: str, options: list[str], start: str, register: Callable[..., None], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    """Assert that --output writes the table, its name telling the form unless --format does, besides the list."""
+@pytest.mark.parametrize(("form", "start"), [("latex", "% Needs"), ("json", "{"), ("text", "id ")])
+def test_formats(form: str, start: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the verdicts are printed in the form that was asked for."""
     register(invented_claim("one", 0.5))
-    assert main(["validate", "--output", str(tmp_path / name), *options]) == 0
-    assert (tmp_path / name).read_text(encoding="utf-8").startswith(start)
-    assert "decisive check" in capsys.readouterr().out
-
-
-def test_table_in_a_file_of_unknown_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that --output with an ending that tells no form is refused before anything runs."""
-    assert main(["validate", "--output", str(tmp_path / "table.pdf")]) == 2
-    assert "to end in .tex, .json or .txt, received 'table.pdf'" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert main(["validate", "--format", form]) == 0
+    assert capsys.readouterr().out.startswith(start)
 
 
 @pytest.mark.slow

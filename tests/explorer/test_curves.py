@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,18 +12,12 @@ import snapdyn as sd
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.errors import InputError
 from snapdyn.explorer.curves import (
-    COLOURS,
-    MEANINGS,
-    ORDER,
     QUICK_CLAIMS,
     Curves,
     compute_curves,
-    statement,
-    verdict_table,
     verdicts,
 )
 from snapdyn.explorer.settings import Settings
-from snapdyn.validation.instance_checks import STATUSES
 from tests.dynamics.dense_reference import Instance, decoder_inputs, error_and_loss, mean_field
 
 PIXEL = 1 / 500  # of the height of a panel
@@ -182,29 +175,3 @@ def test_verdicts_of_too_many_classes_are_refused() -> None:
     """Assert a sentence above 100 classes, before anything is computed."""
     with pytest.raises(InputError, match="at most 100 classes to check statements on, received 200"):
         verdicts(Settings(num_classes=200), every=True)
-
-
-def test_rows() -> None:
-    """Assert one row per claim, the most serious answer first, mathematics in signs, and text that is escaped."""
-    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6"])
-    holds = report["lemma13"]
-    other = sd.validation.CLAIMS["lemma14"]
-    fails = replace(holds, claim=other, status="fails", sentence="Fails: eta_Y <= 1e-3 <script>")
-    table = verdict_table(replace(report, claims=(*report.claims, fails)))
-    places = [table.index(f'data-claim="{id}"') for id in ("lemma14", "lemma13", "figure6")]
-    assert places == sorted(places)
-    assert "<i>η</i><sub>Y</sub> ≤ 10<sup>−3</sup> &lt;script&gt;" in table
-
-
-def test_every_answer_has_a_meaning() -> None:
-    """Assert an order and a meaning for each answer that `sd.check` gives, and colours for those with a verdict."""
-    assert set(ORDER) == set(MEANINGS) == set(STATUSES)
-    assert set(COLOURS) < set(ORDER)
-
-
-def test_corrected_statements_are_marked() -> None:
-    """Assert that the answer about Theorem 4, whose printed growth exponent is wrong, says that it was corrected."""
-    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["theorem4", "lemma9"])
-    assert statement(report["theorem4"]).endswith("(as corrected)")
-    assert "corrected" not in statement(report["lemma9"])
-    assert verdict_table(report).count("(as corrected)") == 1

@@ -64,7 +64,7 @@ def page(server: tuple[str, Any], tmp_path_factory: pytest.TempPathFactory) -> I
     with opened(tmp_path_factory.mktemp("browser") / "profile") as browser:
         browser.open(server[0])
         browser.wait(f"{IMAGE}?.naturalWidth", PATIENCE)
-        browser.wait("document.querySelector('tr[data-claim]')", PATIENCE)
+        browser.wait("document.querySelector('tbody td code')", PATIENCE)
         yield browser
 
 
@@ -101,7 +101,7 @@ def test_the_page_shows_plots_and_verdicts(page: Page, tmp_path: Path) -> None:
     shown = picture(page)
     assert shown.shape[:2] == (702, 910)
     assert np.unique(shown.reshape(-1, shown.shape[2]), axis=0).shape[0] > 50
-    assert page.run("document.querySelectorAll('tr[data-claim]').length") == 8
+    assert page.run("document.querySelectorAll('tbody td code').length") == 8
     text = page.run("document.body.innerText")
     assert "How a 1-layer transformer learns where to look" in text
     assert "Curves(" not in text

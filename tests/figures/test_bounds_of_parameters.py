@@ -40,7 +40,6 @@ def test_every_rate_has_bounds() -> None:
         ("growth", {"common_probability": 1e-3}),
         *(("ladder", {"eta_Y": Y, "eta_Z": Z, "seeds": 4}) for Y in (1e-4, 10.0) for Z in (1e-4, 10.0)),
         *(("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
-        *(("animation", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
     ],
 )
 def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:

@@ -41,13 +41,6 @@ def test_attention(data: dict[str, xarray.Dataset]) -> None:
     assert f"the entropy is {entropies[0]:.2f} nats against {entropies[1]:.2f} (start {start:.2f})" in caption
 
 
-def test_animation(data: dict[str, xarray.Dataset]) -> None:
-    """Assert the last change of a token per unit of ln t over its largest, at eta_Y = 10."""
-    attention = data["animation"].attention.sel(eta_Y=10.0)
-    moved = np.abs(attention.diff("time")).max("token").values
-    assert f"still {moved[-1] / moved.max():.2f} of its largest value" in FIGURES["animation"].caption
-
-
 def test_phase(data: dict[str, xarray.Dataset], drawn: dict[str, DrawnFigure]) -> None:
     """Assert the overlaps of two diagrams, and how far above its line attention has snapped."""
 

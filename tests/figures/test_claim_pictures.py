@@ -6,9 +6,10 @@ from dataclasses import replace
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.contour import ContourSet
 
-from snapdyn.figures import claim_svg
-from snapdyn.figures.claim_pictures import MOST_POINTS, map_svg, thinned, threshold_lines
+from snapdyn.figures import claim_svg, new_figure
+from snapdyn.figures.claim_pictures import draw_map, map_svg
 from snapdyn.figures.layout import cell_edges
 from snapdyn.validation.pictures import Map, Picture
 
@@ -94,28 +95,14 @@ def test_picture_without_lines_is_drawn() -> None:
     assert ElementTree.fromstring(claim_svg(Picture("x", "y", ()))).tag.endswith("svg")
 
 
-@pytest.mark.parametrize("logarithmic", [True, False])
-def test_thinning_keeps_the_ends_and_follows_the_axis(logarithmic: bool) -> None:
-    """Assert at most 200 points of the line itself, both ends among them, and every decade of a logarithmic axis.
-
-    Evenly in order, linear times would leave the first decades of a logarithmic axis empty: that is the control.
-    """
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_a_line_of_many_points_is_small(scale: str) -> None:
+    """Assert that a hundred thousand points, also of a simulation with its markers, make a picture of a few kB."""
     x = np.linspace(0, 1e5, 100_001)
-    kept, y = thinned(x, x**2, logarithmic)
-    assert kept.size <= MOST_POINTS
-    np.testing.assert_array_equal(y, kept**2)
-    assert kept[-1] == x[-1]
-    assert kept[0] == (1 if logarithmic else 0)
-    occupied = {int(place) for place in np.log10(kept[kept > 0])}
-    assert (occupied >= {0, 1, 2, 3, 4}) == logarithmic
-
-
-def test_thinning_leaves_curves_that_turn_back_in_order() -> None:
-    """Assert that a closed curve is thinned in the order it is drawn."""
-    angle = np.linspace(0, 2 * np.pi, 1001)
-    x, y = thinned(np.cos(angle), np.sin(angle), logarithmic=False)
-    assert x.size <= MOST_POINTS
-    assert np.all(np.diff(np.unwrap(np.arctan2(y, x))) > 0)
+    lines = (Picture.line("a", x, np.sqrt(x)), Picture.line("b", x, np.exp(-x / 1e4), "simulation"))
+    svg = claim_svg(Picture("t", "y", lines, xscale=scale))
+    assert len(svg) < 40_000
+    assert svg.count("<use") < 100
 
 
 GRID_X, GRID_Y = np.geomspace(1e-3, 1e2, 6), np.geomspace(0.03, 10, 5)
@@ -170,9 +157,12 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
     shown = a_map(xscale=xscale, yscale=yscale, scale=scale)
     if xscale == "linear":  # violation x alone: the line is vertical and straight on any scale
         shown = replace(shown, violation=np.tile(GRID_X, (5, 1)))
-    (line,) = threshold_lines(shown, shown.violation)
-    product = line[:, 0] * (line[:, 1] if xscale == "log" else 1)
-    np.testing.assert_allclose(product, 0.1, rtol=1e-9)
+    axes = new_figure(4.0, 3.0).subplots()
+    draw_map(axes, shown)
+    ((line,),) = [lines.get_paths() for lines in axes.collections if isinstance(lines, ContourSet)]
+    places = line.vertices  # on the scale of the axes
+    place = places.sum(axis=1) if xscale == "log" else places[:, 0]
+    np.testing.assert_allclose(place, -1.0 if xscale == "log" else 0.1, rtol=1e-9)
 
 
 @pytest.mark.slow

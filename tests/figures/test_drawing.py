@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
@@ -16,10 +15,9 @@ import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import System, Trajectory, integrate
-from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES, DrawnFigure, write
-from snapdyn.figures.files import FORMAT
+from snapdyn.figures import FIGURES, DrawnFigure, draw, house_style, write
+from snapdyn.figures.files import FORMATS
 
 COMPUTED = list(FIGURES)
 
@@ -43,7 +41,6 @@ def test_every_figure_has_its_files(drawn: dict[str, DrawnFigure]) -> None:
     assert list(drawn) == COMPUTED
     folder = drawn["8"].png.parent
     expected = {f"figure_{id_}.{end}" for id_ in COMPUTED for end in ("png", "pdf", "nc", "provenance.json")}
-    expected |= {path.name for figure in drawn.values() for path in figure.extras}
     assert {path.name for path in folder.iterdir()} == expected
     for figure in drawn.values():
         assert figure.png.read_bytes().startswith(b"\x89PNG")
@@ -68,30 +65,17 @@ def _plain(value: object) -> object:
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
-def refusing(compute: Callable[..., xarray.Dataset]) -> Callable[..., xarray.Dataset]:
-    """A function with the same parameters that must not be called."""
-
-    @wraps(compute)
-    def refuse(*arguments: object, **parameters: object) -> xarray.Dataset:
-        raise AssertionError("computed again")
-
-    return refuse
-
-
 @pytest.mark.parametrize("id_", COMPUTED)
 def test_saved_data_give_the_same_picture(
     id_: str, drawn: dict[str, DrawnFigure], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Assert equal bytes when drawn from the data in another folder, without computing, under a user's own settings."""
+    """Assert equal bytes when drawn from the data, under a user's own settings, which stay."""
     monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
     monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 50)
-    monkeypatch.setitem(FIGURES, id_, replace(FIGURES[id_], compute=refusing(FIGURES[id_].compute)))
-    first = drawn[id_]
-    (again,) = write(id_, tmp_path, source=first.data)
-    for kind in ("png", "pdf", "data"):
-        assert getattr(again, kind).read_bytes() == getattr(first, kind).read_bytes(), kind
-    assert [path.read_bytes() for path in again.extras] == [path.read_bytes() for path in first.extras]
-    assert json.loads(again.provenance.read_text(encoding="utf-8"))["drawn_from"] == first.data.name
+    again = draw(id_, xarray.load_dataset(drawn[id_].data, engine="h5netcdf"))
+    with house_style():
+        again.savefig(tmp_path / "again.png", **FORMATS["png"])
+    assert (tmp_path / "again.png").read_bytes() == drawn[id_].png.read_bytes()
     assert matplotlib.rcParams["lines.linewidth"] == 9.0
 
 
@@ -103,44 +87,11 @@ def test_same_inputs_give_the_same_data(id_: str, drawn: dict[str, DrawnFigure],
     assert again.png.read_bytes() == drawn[id_].png.read_bytes()
 
 
-def test_a_folder_of_data_is_drawn_whole(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
-    """Assert that a folder gives every figure found in it, in the order of the register, and the named ones only."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for id_ in ("9", "3"):
-        (folder / drawn[id_].data.name).write_bytes(drawn[id_].data.read_bytes())
-    assert [figure.id for figure in write(out=tmp_path / "all", source=folder)] == ["3", "9"]
-    assert [figure.id for figure in write("9", tmp_path / "one", source=folder)] == ["9"]
-    with pytest.raises(InputError, match=r"expected data of figure 8 in .*, received those of 3, 9"):
-        write("8", tmp_path / "none", source=folder)
-
-
-def test_data_that_are_not_a_figures_are_refused(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
-    """Assert one sentence for a missing path, an empty folder, a file cut short and a file of something else."""
-    whole = drawn["8"].data.read_bytes()
-    cut, other, empty = tmp_path / "cut.nc", tmp_path / "other.nc", tmp_path / "empty"
-    cut.write_bytes(whole[: len(whole) // 2])
-    xarray.Dataset({"x": 1.0}).to_netcdf(other, engine="h5netcdf")
-    empty.mkdir()
-    for source, message in (
-        (tmp_path / "missing.nc", "which is missing"),
-        (empty, "received none"),
-        (cut, "has no digest"),
-        (other, "has no digest"),
-        (write_netcdf(xarray.Dataset({"x": 1.0}), tmp_path / "kind.nc", "snapdyn sweep 1"), "another kind"),
-        (write_netcdf(xarray.Dataset({"x": 1.0}), tmp_path / "id.nc", FORMAT), "expected the data of a figure"),
-    ):
-        with pytest.raises(InputError, match=message):
-            write(out=tmp_path / "out", source=source)
-    assert not (tmp_path / "out").exists()
-
-
-def test_data_without_a_variable_are_refused(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:
+def test_data_without_a_variable_are_refused(drawn: dict[str, DrawnFigure]) -> None:
     """Assert one sentence for the data of a figure that lack what it draws."""
     saved = xarray.load_dataset(drawn["8"].data, engine="h5netcdf")
-    poor = write_netcdf(saved.drop_vars("h"), tmp_path / "poor.nc", FORMAT)
     with pytest.raises(InputError, match="from which it cannot be drawn"):
-        write(out=tmp_path / "out", source=poor)
+        draw("8", saved.drop_vars("h"))
 
 
 def test_full_level_has_more_points_on_the_same_curves(drawn: dict[str, DrawnFigure], tmp_path: Path) -> None:

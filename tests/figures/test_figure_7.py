@@ -59,13 +59,11 @@ def runs(backwards: bool = False) -> list[TransformerRun]:
 
 
 @pytest.mark.slow
-def test_figures_are_drawn_from_saved_runs_and_again_from_their_data(tmp_path: Path) -> None:
-    """Assert that both show what they claim, and that drawing from the data gives the same picture."""
+def test_figures_are_drawn_from_saved_runs(tmp_path: Path) -> None:
+    """Assert that both show what they claim."""
     folder = save(runs(), tmp_path / "runs")
     figures = write(["7", "10"], tmp_path / "out", runs=folder)
     assert [figure.as_claimed for figure in figures] == [True, True]
-    again = write(out=tmp_path / "again", source=tmp_path / "out")
-    assert [a.png.read_bytes() for a in again] == [a.png.read_bytes() for a in figures]
 
 
 def figure_entry(figure: ModuleType) -> FigureEntry:

@@ -52,7 +52,6 @@ WRONG_DATA = {
     "orders": lambda dataset: dataset.assign(gap=dataset.gap**2),
     "maps": scaled("violation_0", 0.0),
     "phase": scaled("times_transition_time", 2.0),
-    "animation": backwards("attention", "time"),
 }
 
 
@@ -128,13 +127,3 @@ def test_every_diagram_of_phase_is_checked(
     """Assert that a check of the diagram itself notices it reversed, doubled, shifted or exchanged."""
     failed = [check.name for check in FIGURES["phase"].numbers(wrong(data["phase"])) if not check.as_expected]
     assert any(panel in name for name in failed)
-
-
-def test_the_animation_is_a_gif_of_every_frame(drawn: dict[str, DrawnFigure]) -> None:
-    """Assert that the only further file is a GIF with the frames of level quick."""
-    from PIL import Image
-
-    (gif,) = drawn["animation"].extras
-    assert gif.name == "figure_animation.gif"
-    with Image.open(gif) as image:
-        assert image.n_frames == 60

@@ -332,7 +332,8 @@ def test_lines_lie_where_the_theory_says() -> None:
     for last in (50.0, 100.0):
         data = diagram().assign_attrs(settings=json.dumps(SETTINGS | {"run": {"last": last}}))
         axes = draw(data, "eta_Y", "eta_Z", "entropy").axes[0]
-        lines = [c.get_paths()[0].vertices for c in axes.collections if type(c).__name__ == "QuadContourSet"]
+        # Their vertices are in the coordinates of the logarithmic axes.
+        lines = [10.0 ** c.get_paths()[0].vertices for c in axes.collections if type(c).__name__ == "QuadContourSet"]
         drawn[last] = [float(line[:, 0].mean()) for line in lines if np.ptp(line[:, 0]) < 1e-6]
         # The mesh has 200 points over two decades and a half.
         expected = float(transition_time(3, 10, 1.0, kind="end")) / last

@@ -204,7 +204,7 @@ def million() -> sd.Trajectory:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "an option of a sweep to be one of x, y, received 'n'"),
+        ({"n": 0}, "an option of entropy to be one of x, y, received 'n'"),
         ({"x": "eta_Q"}, "expected x to be one of eta_Y, eta_Z"),
         ({"x": "eta_Y", "y": "eta_Y"}, "two dimensions x and y, received eta_Y twice"),
     ],
@@ -230,7 +230,7 @@ def test_axes_are_those_of_one_panel(run: sd.Trajectory) -> None:
 def test_options_of_other_results(classes: sd.SequenceClasses) -> None:
     """Assert that a report, a ladder and a comparison take no options."""
     report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["figure6"])
-    with pytest.raises(InputError, match="no options for a report, received 'n'"):
+    with pytest.raises(InputError, match="no options for margins, received 'n'"):
         report.plot("margins", n=0)
 
 

@@ -60,8 +60,8 @@ def test_heights_grow_with_the_text() -> None:
 
 @pytest.mark.skipif(which("latex") is not None, reason="LaTeX is installed")
 def test_latex_that_is_missing_is_named() -> None:
-    """Assert one sentence for --tex."""
-    with pytest.raises(InputError, match="install it, or draw without"), house_style(tex=True):
+    """Assert one sentence for text.usetex."""
+    with pytest.raises(InputError, match="install it, or draw without"), house_style({"text.usetex": True}):
         pass
 
 
@@ -70,7 +70,8 @@ def test_formats_and_resolution(tmp_path: Path) -> None:
     from PIL import Image
 
     first, again = (
-        write("8", tmp_path / name, formats=["svg", "png"], dpi=50, width=4.0)[0] for name in ("first", "again")
+        write("8", tmp_path / name, formats=["svg", "png"], style={"savefig.dpi": 50}, width=4.0)[0]
+        for name in ("first", "again")
     )
     assert {path.name for path in (tmp_path / "first").iterdir()} == {
         "figure_8.svg", "figure_8.png", "figure_8.nc", "figure_8.provenance.json",
@@ -81,11 +82,12 @@ def test_formats_and_resolution(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "look", [{"dpi": 2400, "width": 40}, {"style": {"savefig.dpi": 1e9}}, {"style": {"savefig.dpi": 1e-3}}]
+    "look",
+    [{"style": {"savefig.dpi": 2400}, "width": 40}, {"style": {"savefig.dpi": 1e9}}, {"style": {"savefig.dpi": 1e-3}}],
 )
 def test_bitmaps_that_cannot_be_drawn_are_refused(look: dict[str, Any], tmp_path: Path) -> None:
     """Assert one sentence for bitmaps without a dot and for those beyond matplotlib or memory."""
-    with pytest.raises(InputError, match=r"dots in all, received \d+ x \d+; change dpi or width"):
+    with pytest.raises(InputError, match=r"dots in all, received \d+ x \d+; change the width"):
         write("8", tmp_path, formats=["png"], **look)
 
 

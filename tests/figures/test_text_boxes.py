@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 import snapdyn as sd
 from snapdyn.figures import FIGURES
-from snapdyn.figures.figure_maps import as_mathtext
 from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
+from snapdyn.figures.prose import as_mathtext
 from snapdyn.figures.style import PRESETS, house_style
 from tests.text_boxes import overlaps
 
@@ -101,10 +101,9 @@ def test_columns_that_fit(width: float, columns: int) -> None:
 @pytest.mark.parametrize(
     ("plain", "typeset"),
     [
-        ("printed: |lambda_1| < 1/K", r"printed: $|\lambda_1| < 1/K$"),
-        ("t eta_Y (batch-size-1 steps)", r"$t\,\eta_Y$ (batch-size-1 steps)"),
+        ("printed: |lambda_1| < 1/K", r"printed: |$\mathit{λ}_{\mathrm{1}}$| < 1/$\mathit{K}$"),
         ("share of distinct tokens that fall", "share of distinct tokens that fall"),
-        ("the same at rho = 0.001", r"the same at $\rho = 0.001$"),
+        ("10 K^2 at t = 1e-3", r"10 $\mathit{K}^{\mathrm{2}}$ at $\mathit{t}$ = 10$^{\mathrm{−3}}$"),
         ("already $\\eta$", "already $\\eta$"),
     ],
 )

@@ -260,7 +260,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "draw": nothing,
                 "properties": (),
                 "from_runs": False,
-                "write_extras": None,
             },
         ),
         "claim": Call(

@@ -4,6 +4,7 @@ import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,11 @@ import xarray
 from scipy import sparse
 
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
-from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
+from snapdyn.dynamics.files.netcdf import TRAILER_SIZE, read_dataset
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
-from snapdyn.figures.files import write_figure
-from snapdyn.figures.writing import read_data
+from snapdyn.figures.files import FORMAT, write_figure
 
 Trials = Callable[[int, int], int]
 HANG = 120.0  # seconds for all trials of a small run; a trial that never returns is ended and counted
@@ -123,7 +123,7 @@ def attack(load_file: Callable[[Path], Any], path: Path, count: int, seed: int, 
     ("write", "load_file", "small", "large"),
     [
         (trajectory, load, 120, 1200),
-        (figure_data, read_data, 60, 800),
+        (figure_data, partial(read_dataset, kind="figure data", file_format=FORMAT, advice="draw again"), 60, 800),
         (text_classes, TextClasses.load, 60, 800),
     ],
     ids=["trajectories", "figure data", "text classes"],
