@@ -26,6 +26,7 @@ BLOCK = 256  # numbers: 12 stages of a block are 24 kB
 ERROR_EXPONENT = -1.0 / 8.0
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 
+NOTHING, ROWS, DENSE_OUTPUT = range(3)  # what is missing to record a point
 # Status that an integrator returns.
 FINISHED, PAUSED, FULL, TOO_SMALL_STEP, NOT_FINITE = range(5)
 
@@ -302,6 +303,47 @@ def _nothing(h, work, arguments):
 
 
 @njit(inline="always")
+def _next_point(work, saves, samples):
+    """Whether the next point is a sample, and the point: infinity where none is left to save."""
+    counts, reals = work.counts, work.reals
+    if samples.at.size > 0 and counts[SAMPLED] < SAMPLES * counts[STEPS]:
+        number = 1 + counts[SAMPLED] % SAMPLES
+        if number == SAMPLES:
+            return True, reals[TAU]
+        return True, reals[TAU_OLD] + number * ((reals[TAU] - reals[TAU_OLD]) / SAMPLES)
+    return False, saves.at[counts[SAVED]] if counts[SAVED] < saves.at.size else math.inf
+
+
+@njit(inline="always")
+def _record_points(loss, arguments, work, saves, samples, before, sampled):
+    """Write the states at the points up to the end of the last step; return what is missing for the next of them.
+
+    `before` and `sampled` are the counts of points that the rows do not hold.
+    """
+    vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
+    while True:
+        sampling, at = _next_point(work, saves, samples)
+        if at > reals[TAU]:
+            return NOTHING
+        rows, row = saves, counts[SAVED] - before
+        if sampling:
+            rows, row = samples, counts[SAMPLED] - sampled
+        full = row == rows.states.shape[0]
+        if full and row > 0:
+            return ROWS
+        if at < reals[TAU] and counts[DENSE_MADE] == 0:
+            return DENSE_OUTPUT
+        if full:
+            return ROWS
+        dense_state(at, work, rows.states[row])
+        if rows.losses.size > 0:
+            rows.losses[row] = loss(rows.states[row], vectors[where[SCRATCH]], *arguments)
+        if sampling:
+            samples.at[row] = at
+        counts[SAMPLED if sampling else SAVED] += 1
+
+
+@njit(inline="always")
 def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps):
     """As `advance`, for a state of which the vectors may hold a part only.
 
@@ -322,31 +364,10 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
         starts = counts[STARTED] == 0
         dense = False
         if not (starts or rejected):
-            while True:
-                sampling = samples.at.size > 0 and counts[SAMPLED] < SAMPLES * counts[STEPS]
-                if sampling:
-                    rows, row, number = samples, counts[SAMPLED] - sampled, 1 + counts[SAMPLED] % SAMPLES
-                    at = reals[TAU]
-                    if number < SAMPLES:
-                        at = reals[TAU_OLD] + number * ((reals[TAU] - reals[TAU_OLD]) / SAMPLES)
-                else:
-                    if counts[SAVED] == saves.at.size or saves.at[counts[SAVED]] > reals[TAU]:
-                        break
-                    rows, row, at = saves, counts[SAVED] - before, saves.at[counts[SAVED]]
-                full = row == rows.states.shape[0]
-                if full and row > 0:
-                    return FULL
-                if at < reals[TAU] and counts[DENSE_MADE] == 0:
-                    dense = True
-                    break
-                if full:
-                    return FULL
-                dense_state(at, work, rows.states[row])
-                if rows.losses.size > 0:
-                    rows.losses[row] = loss(rows.states[row], vectors[where[SCRATCH]], *arguments)
-                if sampling:
-                    samples.at[row] = at
-                counts[SAMPLED if sampling else SAVED] += 1
+            missing = _record_points(loss, arguments, work, saves, samples, before, sampled)
+            if missing == ROWS:
+                return FULL
+            dense = missing == DENSE_OUTPUT
             if not dense:
                 if reals[TAU] >= reals[END]:
                     return FINISHED
