@@ -26,7 +26,10 @@ from snapdyn.validation.search.family import Family
 
 # Shares of the budget.
 CORNER_SHARE = 0.25
+OUTSIDE_SHARE = 0.25  # of instances outside the conditions on which the statement is measured
 DIRECTED_SHARE = 0.3
+# Draws per instance of the budget, at most: conditions may leave few of them.
+MOST_DRAWS = 20
 # Number of instances from which the directed search starts, quick and full.
 STARTS = (2, 10)
 # Evaluations that simplifying a counterexample may take.
@@ -118,9 +121,12 @@ class Examination:
     worst_outside: Case | None = None
     controls: dict[str, Control] = field(default_factory=dict)
 
-    def add(self, prop: Property, instance: Any) -> Measured | None:
-        """Measure the statement on an instance and count it; the number if the conditions are met and there is one."""
-        reading = prop.at(instance)
+    def add(self, prop: Property, instance: Any, most_outside: int) -> Measured | None:
+        """Measure the statement on an instance and count it; the number if the conditions are met and there is one.
+
+        Outside the conditions it is measured `most_outside` times.
+        """
+        reading = prop.at(instance, beyond=self.outside < most_outside)
         inside, measured = not reading.unmet, reading.measured
         if measured is None:
             self.undecided += inside
@@ -165,16 +171,23 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     assert domain is not None
     budget = prop.evaluations[LEVELS.index(level)]
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
-    most_corners = max(1, round(CORNER_SHARE * budget))
+    most_corners, most_outside = max(1, round(CORNER_SHARE * budget)), max(1, round(OUTSIDE_SHARE * budget))
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
     # Those of this very family are starts of the directed search, too.
     known = (instance for instance in stored_counterexamples() if domain.contains(instance))
     stored = [(instance, instance.family == domain.name) for instance in known]
-    draws = ((domain.draw(seed, number), True) for number in range(max(budget - pushed - len(corners), 1)))
     found = Examination(controls={name: Control() for name in prop.controls})
+
+    def draws() -> Iterator[tuple[Any, bool]]:
+        """Draw until enough instances lie inside the conditions."""
+        for number in range(MOST_DRAWS * budget):
+            if number and found.tried >= budget:
+                return
+            yield domain.draw(seed, number), True
+
     ranking: list[tuple[float, int, Any]] = []
-    for i, (instance, own) in enumerate(chain(corners, stored, draws)):
-        measured = found.add(prop, instance)
+    for i, (instance, own) in enumerate(chain(corners, stored, draws())):
+        measured = found.add(prop, instance, most_outside)
         if measured is None:
             continue
         if own:
@@ -184,7 +197,7 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     starts = [instance for _, _, instance in sorted(ranking, key=lambda entry: entry[:2])[: STARTS[level == "full"]]]
 
     def violation(instance: Any) -> float:
-        measured = found.add(prop, instance)
+        measured = found.add(prop, instance, most_outside)
         return OUTSIDE if measured is None else -measured.slack
 
     for start in starts if pushed else ():

@@ -113,7 +113,8 @@ class Property:
         Wrong theories, by name: ``wrong(instance)`` returns what `measure` would return were the wrong theory true.
         A control is rejected if its number fails on an instance inside the conditions.
     evaluations : (int, int)
-        Number of instances to measure at level quick and full.
+        Number of instances inside the conditions to measure at level quick and full; fewer than the default where a
+        measurement takes more than 5 ms.
     corrected : bool
         Whether this is the corrected statement in place of the printed one.
     directed : bool
@@ -141,7 +142,7 @@ class Property:
     domain: Family | Box | None = None
     conditions: tuple[Requirement, ...] = ()
     controls: Mapping[str, Measure] = field(default_factory=dict)
-    evaluations: tuple[int, int] = (60, 3000)
+    evaluations: tuple[int, int] = (200, 10_000)
     corrected: bool = False
     directed: bool = True
     cases: Cases = field(default_factory=dict)
@@ -192,10 +193,11 @@ class Property:
         measured += [("control", name, wrong(instance)) for name, wrong in self.controls.items()]
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
-    def at(self, instance: Any, name: str = "") -> Reading:
+    def at(self, instance: Any, name: str = "", beyond: bool = True) -> Reading:
         """Conditions and number on an instance; `name` is that of a named setting.
 
-        Conditions are evaluated up to the first defining one that is not met, since later ones may need it.
+        Conditions are evaluated up to the first defining one that is not met, since later ones may need it. Where one
+        is not met, there is a number only with `beyond`.
 
         Raises
         ------
@@ -210,6 +212,8 @@ class Property:
                 raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
             if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):
                 return Reading(conditions, None, measurable=False)
+        if not beyond and not all(condition.holds for condition in conditions):
+            return Reading(conditions, None, measurable=True)
         return Reading(conditions, self.number(instance, self.measure, name), measurable=True)
 
     def number(self, instance: Any, measure: Measure, name: str = "") -> Measured | None:

@@ -135,7 +135,7 @@ CLAIM = Claim(
             DOMAIN,
             conditions=(*MODIFIED_FLOW, UNIFORM, ZERO_START, WEAK_CORRELATION),
             controls={"wrong theory: attention is off by as much as the decoder": gap_of_decoder},
-            evaluations=(400, 40000),
+            evaluations=(400, 40_000),
             corrected=True,
         ),
         Property(

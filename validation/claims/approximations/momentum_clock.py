@@ -127,7 +127,7 @@ CLAIM = Claim(
             DOMAIN,
             conditions=(*CONDITIONS, LATE),
             controls={"wrong theory: t = i": error_of(lambda i, mu: i)},
-            evaluations=(40, 1500),
+            evaluations=(200, 2000),
             beyond={"step 1": FIRST_STEP},
         ),
         Property(
@@ -136,7 +136,7 @@ CLAIM = Claim(
             error_of(momentum_clock, change),
             DOMAIN,
             conditions=CONDITIONS,
-            evaluations=(20, 500),
+            evaluations=(200, 2000),
             cases={"step 1, build-up clock": FIRST_STEP},
         ),
         Property(

@@ -89,7 +89,7 @@ CLAIM = Claim(
     "standard errors), and rises under Eq. (10).",
     expected="conditional",
     properties=(
-        one_way(MEAN_FIELD, distinct_tokens, DOMAIN, ZERO_START, evaluations=(30, 1500), beyond=SETTINGS),
+        one_way(MEAN_FIELD, distinct_tokens, DOMAIN, ZERO_START, evaluations=(60, 2000), beyond=SETTINGS),
         Property("the same under Eq. (10)", MODIFIED, partial(falls, rung=EXACT), cases=SETTINGS),
         Property(
             "fall of the token of F10 in the mean of SGD, in standard errors",
@@ -104,7 +104,6 @@ CLAIM = Claim(
             error_of_turn,
             Box(smaller=(0.05, 0.5), larger=(0.6, 0.95), K=(3e6, 1e9, "log")),
             controls={"wrong theory: (eta_Z/eta_Y) u^2 is 4.5, whatever K": partial(error_of_turn, of_classes=False)},
-            evaluations=(20, 400),
             corrected=True,
         ),
     ),

@@ -163,7 +163,7 @@ CLAIM = Claim(
             largest(printed_size, np.log(2)),
             DOMAIN,
             conditions=CONDITIONS,
-            evaluations=(20, 200),
+            evaluations=(60, 2000),
         ),
         Property(
             "|beta_nk (V-1) U_n/(iota_n U_k) - 1| over what the spread S of wrong logits allows",

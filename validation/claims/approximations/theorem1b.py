@@ -100,7 +100,6 @@ CLAIM = Claim(
         of_gamma(
             "gamma_n eta_Y p_n t over the printed ln(eta_Y p_n t)",
             partial(over_logarithm, logarithm=lambda x, V: np.maximum(np.log(x), 1.0)),
-            evaluations=(100, 1000),
             cases={"V = 100": at(100), "V = 1e12": at(10**12)},
         ),
         of_gamma(
@@ -108,7 +107,7 @@ CLAIM = Claim(
             # ln(1 + V x) is ln(V x) up to 1/(V x), and positive at early times, where it is measured as well.
             partial(over_logarithm, logarithm=lambda x, V: np.log1p(V * x)),
             controls={"wrong theory: no logarithm": partial(over_logarithm, logarithm=lambda x, V: 1.0)},
-            evaluations=(400, 40000),
+            evaluations=(400, 40_000),
             corrected=True,
         ),
         Property(
@@ -117,7 +116,6 @@ CLAIM = Claim(
             order_of_run,
             RUNS,
             conditions=(LARGE_VOCABULARY, OWN_NEXT_TOKENS, LATE, UNIFORM, WEAK_CORRELATION),
-            evaluations=(40, 1000),
             corrected=True,
         ),
     ),

@@ -228,7 +228,7 @@ def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement,
         controls={
             "wrong theory: no division by |q|, z' = c o (g - c.g)": partial(without_normalisation, tokens=tokens)
         },
-        **({"evaluations": (40, 1500)} | facts),
+        **({"evaluations": (60, 2000)} | facts),
     )
 
 

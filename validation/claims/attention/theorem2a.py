@@ -106,7 +106,7 @@ CLAIM = Claim(
                 "strong correlation": load("theorem2a-strong").instance,
             },
         ),
-        one_way(EXACT, distinct_tokens, FLOWS, SMALL_OVERLAPS, evaluations=(30, 1500)),
+        one_way(EXACT, distinct_tokens, FLOWS, SMALL_OVERLAPS, evaluations=(60, 2000)),
         Property(
             "time at which a token falls by linear response against the run's, |ln|",
             "mean field",

@@ -39,7 +39,7 @@ CLAIM = Claim(
         *common_under_eq_10(
             ONE_COMMON,
             ONE_COMMON_TOKEN,
-            evaluations=(30, 1500),
+            evaluations=(60, 2000),
             beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
         ),
     ),

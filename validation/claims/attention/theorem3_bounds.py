@@ -190,7 +190,7 @@ CLAIM = Claim(
     expected="conditional",
     properties=(
         bounds(MEAN_FIELD, RARE_COMMON, MISSED, (100, 4000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),
-        bounds(EXACT, WITH_DISTINCT, 0.0, (40, 2000)),
+        bounds(EXACT, WITH_DISTINCT, 0.0, (60, 2000)),
     ),
     picture=picture,
     map=lambda level: common_logit_maps(level)[0],

@@ -83,7 +83,7 @@ IN_MEAN_FIELD = Property(
     gain_error,
     TWO_OR_MORE,
     conditions=(TWO_DISTINCT, OWN, SMALL_MEMORY),
-    evaluations=(40, 1500),
+    evaluations=(60, 2000),
     beyond={"strong correlation, eta_Z/eta_Y = 1": strong(1.0)},
 )
 CLAIM = Claim(
@@ -116,7 +116,7 @@ CLAIM = Claim(
                 "wrong theory: r keeps its start": partial(gain_error, rung=EXACT, exponent=0.0),
                 "wrong theory: chi = exp(z), without the factor 2": partial(gain_error, rung=EXACT, exponent=1.0),
             },
-            evaluations=(40, 2000),
+            evaluations=(60, 2000),
         ),
         Property(
             "largest error of (11) over 1 + |r| at strong correlation",

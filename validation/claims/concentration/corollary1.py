@@ -141,7 +141,6 @@ CLAIM = Claim(
             ANY_CLASSES,
             conditions=(NO_MOMENTUM,),
             controls={"wrong theory: N = visits/p_n, as if N_n were p_n N": partial(chance_of_late, surplus=0.0)},
-            evaluations=(100, 3000),
         ),
         NORM,
     ),

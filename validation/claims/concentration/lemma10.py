@@ -111,7 +111,6 @@ CLAIM = Claim(
             printed_end,
             Requirement("two steps", "N >= 2", steps_of, at_least=2),
             controls={"wrong theory: a deviation that does not grow with N": without_growth},
-            evaluations=(200, 10_000),
             beyond={
                 "one step, p = 0.001": Instance(np.eye(2), np.zeros(2, int), np.array([0.001, 0.999]), 2, 1.0, 1.0, 1.0)
             },
@@ -124,7 +123,6 @@ CLAIM = Claim(
             conditions=(
                 Requirement("large x", "N ln(2/delta) >= 6 + 4 sqrt(2)", itemgetter("x"), at_least=6 + 4 * np.sqrt(2)),
             ),
-            evaluations=(200, 10_000),
         ),
         variance_of_sgd(
             "mean of (N_n - p_n N)^2 against p_n (1-p_n) N, in standard errors",

@@ -111,7 +111,7 @@ CLAIM = Claim(
             INDEPENDENT_ATTENTION,
             rung="descent",
             controls={"wrong theory: without I - E'": partial(distance_from_form, mixed=False)},
-            evaluations=(100, 3000),
+            evaluations=(200, 3000),
             directed=False,
         ),
         Property(

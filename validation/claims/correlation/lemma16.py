@@ -106,7 +106,6 @@ CLAIM = Claim(
                     by_distance, distances=lambda f: 1 - (overlap(f) ** 2).max(axis=1)
                 )
             },
-            evaluations=(200, 10_000),
             directed=False,
             cases=fifty_classes,
         ),

@@ -105,7 +105,6 @@ CLAIM = Claim(
             definition,
             INDEPENDENT_ATTENTION,
             controls={"wrong theory: E' = E - E^2": partial(definition, matrix=lambda E: -E @ E)},
-            evaluations=(200, 10_000),
             directed=False,
         ),
     ),

@@ -191,7 +191,6 @@ COEFFICIENTS = of_overlaps(
     *SHAPE,
     domain=EQUAL_PRIORS,
     controls={"wrong theory: iota_n = 1 - E'_nn, beta_nk = E'_nk exactly": partial(coefficient_error, form="leading")},
-    evaluations=(100, 10_000),
     directed=False,
     corrected=True,
 )
@@ -239,7 +238,6 @@ CLAIM = Claim(
             measure=partial(coefficient_error, form="printed"),
             conditions=(*SHAPE, replace(UNIFORM, defining=True)),
             controls={},
-            evaluations=(100, 5000),
             corrected=False,
         ),
         GROWTH,

@@ -71,7 +71,6 @@ CLAIM = Claim(
                     lambda V, eta, counts: V * analytic.h(counts, eta, V)
                 ),
             },
-            evaluations=(100, 10_000),
             directed=False,
         ),
     ),

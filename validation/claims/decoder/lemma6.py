@@ -83,7 +83,7 @@ CLAIM = Claim(
                 ),
                 "wrong theory: V h = ln(V eta_Y s + 1)": partial(against_solver, law=lambda tau, V: np.log1p(V * tau)),
             },
-            evaluations=(60, 3000),
+            evaluations=(60, 2000),
             directed=False,
         ),
         Property(
@@ -92,7 +92,6 @@ CLAIM = Claim(
             against_50_digits,
             SCALARS,
             controls={"wrong theory: (45) without the 1": partial(against_50_digits, law=without_one)},
-            evaluations=(200, 10_000),
             directed=False,
         ),
     ),

@@ -80,7 +80,6 @@ CLAIM = Claim(
                     order, omega_1=lambda V: analytic.omega_1(1000), at_most=1.0
                 )
             },
-            evaluations=(100, 5000),
         ),
         closed_form(
             "omega_1 ln V/ln(2 ln V), smallest (the order is attained)",
@@ -90,14 +89,12 @@ CLAIM = Claim(
                     order, omega_1=lambda V: analytic.omega_1(4) * math.log(4) / math.log(V), at_least=0.12
                 )
             },
-            evaluations=(100, 5000),
         ),
         closed_form(
             "omega_0 V^0.99 ln V, V >= 100",
             size_of_omega_0,
             Requirement("V >> 100", "V >= 100", lambda instance: instance.vocab_size, at_least=100, defining=True),
             controls={"wrong theory: omega_0 = O(1/(V^1.1 ln V))": partial(size_of_omega_0, exponent=1.1)},
-            evaluations=(100, 5000),
         ),
     ),
     proved=("u-minus", "u-plus", "omega-0", "omega-1"),

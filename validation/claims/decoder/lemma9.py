@@ -105,7 +105,6 @@ CLAIM = Claim(
             "V h over eta_Y s early, over ln(V eta_Y s) late: largest",
             orders(lambda V, tau: np.log(V * tau), LOGIT),
             controls={"wrong theory (F8): ln(eta_Y s) for ln(V eta_Y s)": orders(lambda V, tau: np.log(tau), LOGIT)},
-            evaluations=(200, 10_000),
         ),
         closed_form(
             "gamma over eta_Y s early, over 2 ln(V eta_Y s)/(eta_Y s) late: largest",
@@ -118,7 +117,6 @@ CLAIM = Claim(
                     lambda V, tau, u, gamma: (1 - 1 / V) ** 2 * tau**2 / (2 * np.log(V * tau)),
                 ),
             },
-            evaluations=(200, 10_000),
         ),
         closed_form(
             "a quarter (late half) of ((V-1)/V)^2 times the same orders, over gamma: largest (they are attained)",
@@ -127,7 +125,6 @@ CLAIM = Claim(
                 lambda V, tau, u, gamma: 0.5 * (1 - 1 / V) ** 2 * np.log(V * tau) / tau / gamma,
             ),
             controls={"wrong theory: gamma of the order eta_Y s late too": stages(attained_early, attained_early)},
-            evaluations=(200, 10_000),
         ),
     ),
     proved=("first-stage", "early-gamma", "late-gamma", "gamma-peak", "peak-time", "transition-balance"),

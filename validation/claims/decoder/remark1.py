@@ -108,7 +108,7 @@ CLAIM = Claim(
                 "wrong theory: s = t, without the factor 1/K of the clock": partial(error_of, rounds=True),
                 "wrong theory (F17): -F E' e_n lowers the rate: h at rate eta_Y/(1-rho)": partial(error_of, rate=-1),
             },
-            evaluations=(24, 1000),
+            evaluations=(60, 2000),
             corrected=True,
             directed=False,
             beyond={f"K = {K}, V = {V}": up_to_200(K, V) for K, V in ((5, 50), (20, 400))},

@@ -138,7 +138,7 @@ CLAIM = Claim(
             },
             WIDE,
             RIVAL_TOKENS,
-            evaluations=(40, 1500),
+            evaluations=(60, 2000),
         ),
         Property(
             "final |ln(f_1/f_2)| of two rivals with equal P exp(z(0))",

@@ -283,7 +283,6 @@ CLAIM = Claim(
                 "wrong theory: beta without the term of the query": partial(algebra_gap, shared=False),
                 "wrong theory: no factor 1/2 of the norm of f + e": partial(algebra_gap, factor=2.0),
             },
-            evaluations=(200, 10_000),
             directed=False,
         ),
         Property(

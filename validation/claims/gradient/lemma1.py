@@ -118,7 +118,6 @@ CLAIM = Claim(
             against_the_loss,
             replace(ONE_STATE, shared_next_tokens=True),
             controls={"wrong theory: the factor (I - f f^T) left out": partial(against_the_loss, gradient=unprojected)},
-            evaluations=(100, 10_000),
             directed=False,
         ),
         Property(

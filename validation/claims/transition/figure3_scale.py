@@ -73,7 +73,6 @@ CLAIM = Claim(
             controls={
                 "wrong theory (F1): chi = exp(2B), not from its own start": partial(over_largest, from_its_start=False)
             },
-            evaluations=(40, 1000),
             corrected=True,
         ),
         Property(

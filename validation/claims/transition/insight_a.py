@@ -138,7 +138,7 @@ CLAIM = Claim(
                     time_ratio, eta_Y=1.0, eta_Z=FACTOR
                 )
             },
-            evaluations=(40, 1200),
+            evaluations=(60, 2000),
         ),
         Property(
             "common attention falls fastest: largest ratio of a time to that at the next smaller eta_Y",

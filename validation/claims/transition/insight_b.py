@@ -105,7 +105,7 @@ CLAIM = Claim(
                 "wrong theory: only eta_Z sets the clock (3 eta_Z in place of 3 t)": partial(clock, eta_Z=FACTOR),
                 "wrong theory: only eta_Y sets the clock (3 eta_Y in place of 3 t)": partial(clock, eta_Y=FACTOR),
             },
-            evaluations=(30, 1000),
+            evaluations=(60, 2000),
             directed=False,
         ),
         Property(
@@ -117,7 +117,7 @@ CLAIM = Claim(
             controls={
                 "wrong theory: eta_Y alone makes B larger (3 eta_Y, eta_Z as it is)": partial(growth_step, eta_Z=1.0)
             },
-            evaluations=(40, 2000),
+            evaluations=(60, 2000),
         ),
         Property(
             "largest step of the entropy over distinct tokens to the next larger rates",

@@ -125,7 +125,7 @@ CLAIM = Claim(
                     growth_ratio, eta_Y=1.0, eta_Z=FACTOR
                 ),
             },
-            evaluations=(50, 2000),
+            evaluations=(60, 2000),
         ),
         Property(
             "largest step of the entropy over distinct tokens to the next smaller eta_Y/eta_Z",

@@ -222,7 +222,6 @@ CLAIM = Claim(
                     lambda x, K, q: np.log1p(x) / (4 * K * (1 + q))
                 ),
             },
-            evaluations=(40, 1000),
             corrected=True,
         ),
         Property(
