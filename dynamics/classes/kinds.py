@@ -1,10 +1,10 @@
 """Kinds of exchangeable classes: which classes, queries and tokens stay equal, and how many of each there are.
 
-Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own,
-equal starting logits and, with the residual connection, query tokens that no row contains. Two permutations then turn
-the set of all classes into itself, with new names for tokens, next tokens and queries: one exchanges two classes of one
-kind in one query, one exchanges two queries with equal numbers of each kind. A permutation that keeps the system and
-its start maps the solution to itself, so values that it exchanges stay equal for all times.
+Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own
+and equal starting logits. Two permutations then turn the set of all classes into itself, with new names for tokens,
+next tokens and queries: one exchanges two classes of one kind in one query, one exchanges two queries with equal
+numbers of each kind. A permutation that keeps the system and its start maps the solution to itself, so values that it
+exchanges stay equal for all times.
 """
 
 from __future__ import annotations
@@ -156,9 +156,7 @@ def ranks(*columns: Floats | Ints) -> Ints:
     return numbers
 
 
-def recognised(
-    classes: SequenceClasses, z_initial: Floats, residual: bool, most: float, asked: bool = False
-) -> Kinds | None:
+def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: bool = False) -> Kinds | None:
     """The kinds of the classes of a table, from sorted rows: O(nnz log nnz).
 
     Parameters
@@ -166,8 +164,6 @@ def recognised(
     classes : SequenceClasses
     z_initial : (Q, M) array
         Attention logits at t = 0.
-    residual : bool
-        Whether the query token is a row of Y too.
     most : float
         Largest number of kinds that is of use.
     asked : bool
@@ -176,8 +172,7 @@ def recognised(
     Returns
     -------
     Kinds or None
-        None where more than `most` kinds are found, where classes share a next token, and, with the residual
-        connection, where a row contains a query token.
+        None where more than `most` kinds are found, and where classes share a next token.
 
     Raises
     ------
@@ -185,7 +180,7 @@ def recognised(
         With `asked`: the kinds do not fit into memory.
     """
     P, of, query = classes.P, classes.class_of_entry, classes.query_index
-    if classes.num_next_tokens < classes.num_classes or (residual and np.isin(classes.queries, P.indices).any()):
+    if classes.num_next_tokens < classes.num_classes:
         return None
     count = np.bincount(P.indices, minlength=classes.num_tokens)
     start = z_initial[query[of], P.indices] + 0.0  # -0 is 0

@@ -9,15 +9,12 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
 from snapdyn.dynamics.symmetry.systems import (
     FiniteLengthQuotient,
-    FrozenDecoderQuotient,
     MeanFieldQuotient,
     ModifiedDecoderQuotient,
-    ModifiedFlowQuotient,
     ReducedSystem,
 )
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
-from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.memory import affords
@@ -30,7 +27,6 @@ LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
 QUOTIENTS: dict[type[System], Any] = {
     MeanField: MeanFieldQuotient,
     FiniteLengthMeanField: FiniteLengthQuotient,
-    FrozenDecoder: FrozenDecoderQuotient,
     ModifiedDecoder: ModifiedDecoderQuotient,
 }
 REDUCIBLE = tuple(QUOTIENTS)
@@ -45,14 +41,11 @@ def is_large(system: System) -> bool:
 
 def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
     """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
-    classes, residual = system.classes, getattr(system, "residual", False)
-    is_declared = isinstance(classes, SymmetricClasses) and not system.start_key
-    if is_declared and not (residual and classes.first_query < classes.num_tokens):
+    classes = system.classes
+    if isinstance(classes, SymmetricClasses) and not system.start_key:
         return classes.exchangeable if classes.exchangeable.number.size <= most else None
     found: Kinds | None = classes.kept.get_or_make(
-        ("kinds", residual, most),
-        system.start_key,
-        lambda: recognised(classes, system.z_initial, residual, most, asked),
+        ("kinds", most), system.start_key, lambda: recognised(classes, system.z_initial, most, asked)
     )
     return found
 
@@ -70,8 +63,8 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     Returns
     -------
     ReducedSystem or None
-        None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
-        kept with the system for each `at_most`, so that a second run does not look again.
+        None for a system of another type than `REDUCIBLE`, with a residual connection, without symmetries, or with too
+        few of them. The answer is kept with the system for each `at_most`, so that a second run does not look again.
 
     Raises
     ------
@@ -93,11 +86,8 @@ def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
     most = S - 1.0 if at_most is None else S * at_most
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = S * at_most ** (1 / 3)
-    is_modified_flow = isinstance(system, FrozenDecoder) and system.modified
-    kinds = None if is_modified_flow else kinds_of(system, most, asked)
-    if is_modified_flow:
-        return ModifiedFlowQuotient(system)
-    if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
+    kinds = None if getattr(system, "residual", False) else kinds_of(system, most, asked)
+    if kinds is None:
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
     if not affords(what, bytes_of_quotient(kinds), "reduce=False", asked):

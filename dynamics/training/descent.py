@@ -224,7 +224,7 @@ def _train_on_representatives(
         )  # fmt: skip
         return made
 
-    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.terms.size)))
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.drive.size)))
     step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
     states = states[:saved]
     Y = None

@@ -12,8 +12,8 @@ from snapdyn.dynamics.symmetry.reduction import reduced
 from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes, random_system
 
 
-def found_in(classes: SequenceClasses, z: Floats | None = None, residual: bool = False) -> Kinds | None:
-    return recognised(classes, classes.check_z(z), residual, classes.num_classes)
+def found_in(classes: SequenceClasses, z: Floats | None = None) -> Kinds | None:
+    return recognised(classes, classes.check_z(z), classes.num_classes)
 
 
 def content(kinds: Kinds) -> list[object]:
@@ -56,7 +56,7 @@ def test_exchanges_keep_the_system(seed: int) -> None:
     """
     system, _ = random_system(seed)
     classes, z = system.classes, system.z_initial
-    found = recognised(classes, z, system.residual, classes.num_classes)
+    found = recognised(classes, z, classes.num_classes)
     if found is None:
         return
     kind, P = found.members().kind, classes.P.toarray()
@@ -90,13 +90,13 @@ COUNTEREXAMPLES = {
     "two classes with one next token": SequenceClasses([[0.4, 0.6]] * 3, [5] * 3, next_token=[0, 0, 1], vocab_size=9),
     "unequal weights": random_classes(6, 2, 5),
     "unequal priors": SequenceClasses([[0.4, 0.6, 0], [0.4, 0, 0.6]], [5, 5], prior=[1, 2], vocab_size=9),
-    "a query in a row": SequenceClasses([[0.4, 0.6, 0], [0.4, 0, 0.6]], [0, 0], vocab_size=9),
+    "a residual connection": SequenceClasses([[0.4, 0.6, 0], [0.4, 0, 0.6]], [5, 5], vocab_size=9),
 }
 
 
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)
 def test_what_is_not_exchangeable_runs_in_full(name: str) -> None:
-    system = MeanField(COUNTEREXAMPLES[name], 1.0, 1.0, residual=name == "a query in a row")
+    system = MeanField(COUNTEREXAMPLES[name], 1.0, 1.0, residual=name == "a residual connection")
     assert reduced(system) is None
     assert integrate(system, [1.0], reduce=True).stats["state_size"] == system.size
 

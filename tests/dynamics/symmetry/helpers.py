@@ -7,7 +7,6 @@ import numpy as np
 from snapdyn.dynamics import (
     ClassKind,
     FiniteLengthMeanField,
-    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -16,7 +15,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.systems.base import System
 
-KINDS = ("frozen", "modified flow", "Eq. (10) exact", "Eq. (10) leading", "finite length")
+KINDS = ("Eq. (10) exact", "Eq. (10) leading", "finite length")
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
@@ -47,7 +46,7 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
     if changed:
         P[-1, -1] *= 1 + 1e-10
     vocab_size = int(query.max()) + 1 + K + int(rng.integers(0, 3)) * 50
-    options: dict[str, Any] = {"residual": bool(rng.random() < 0.3)}
+    options: dict[str, Any] = {}
     classes = SequenceClasses(P, query, next_token=query.max() + 1 + np.arange(K), vocab_size=vocab_size, prior=prior)
     if rng.random() < 0.3:
         options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
@@ -60,10 +59,6 @@ def random_other(seed: int) -> tuple[System, bool]:
     mean, symmetric = random_system(seed)
     classes, z, eta_Y = mean.classes, mean.z_initial, mean.eta_Y
     kind = KINDS[seed % len(KINDS)]
-    if kind == "frozen":
-        return FrozenDecoder(classes, eta_Y, z_initial=z, residual=mean.residual), symmetric
-    if kind == "modified flow":
-        return FrozenDecoder(classes, eta_Y, modified=True, z_initial=z), classes.num_classes > 1
     if kind == "finite length":
         return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
     return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
+from snapdyn.dynamics import FiniteLengthMeanField, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.symmetry.reduction import reduced
@@ -62,8 +62,7 @@ def reducible(seed: int) -> tuple[Any, Any]:
     for draw in range(seed, seed + 10_000, 601):
         system = random_system(draw)[0] if draw % 6 == 5 else random_other(draw)[0]
         small = reduced(system)
-        # With frozen attention the original flow is integrated in Y in place of C, in steps of its own.
-        if small and not (isinstance(system, FrozenDecoder) and not system.modified):
+        if small:
             return system, small
     raise AssertionError("no draw has equal values")
 
@@ -95,8 +94,8 @@ def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     times, start = end_times(system), small.initial_state()
     right, bound = states(small, start, times, RTOL)[0], bound_of_difference(small, times)
     lists, *rest = small.kernel_arguments()
-    name = "root" if hasattr(lists, "root") else "terms"
-    changed = lists.root**2 if name == "root" else lists.terms.copy()
+    name = "root" if hasattr(lists, "root") else "drive"
+    changed = lists.root**2 if name == "root" else lists.drive.copy()
     changed.ravel()[-1] += 1
     changed = np.sqrt(changed) if name == "root" else changed
     small.kernel_arguments = lambda: (lists._replace(**{name: changed}), *rest)
