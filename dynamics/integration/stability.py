@@ -113,7 +113,10 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     2.2
     """
     if type(system) is not MeanField or system.residual:
-        raise InputError(f"expected a MeanField without residual connection, received {system!r}; others do not reduce")
+        raise InputError(
+            f"expected a MeanField, received {type(system).__name__}; its reduced runs alone, without residual "
+            "connection, are examined"
+        )
     end = positive("t_end", t_end)
     small = reduced(system)
     if not isinstance(small, MeanFieldQuotient) or (small.kinds.number == 1).all():

@@ -106,8 +106,9 @@ def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
     begin = np.zeros(3, np.int64)
     for c, (found, number, columns) in enumerate(outputs):
         shared, slots = kinds.entries(c)
-        own = y_own[slice(*(first_own[c : c + 2] - first_own[0]))]
-        values = np.concatenate([np.column_stack([y_shared[shared, c], y_shared[shared]])[:, found], own[:, found]])
+        rows_own = y_own[slice(*(first_own[c : c + 2] - first_own[0]))]
+        rows_shared = np.column_stack([y_shared[shared, c], y_shared[shared]])
+        values = np.concatenate([rows_shared, rows_own])[:, found]
         log_p = np.log(np.concatenate([kinds.shared[c, shared], kinds.own[c].probability]))
         like = np.concatenate([kinds.like_shared[shared], kinds.own[c].like])
         weight = N[c] * kinds.prior[c]

@@ -73,13 +73,12 @@ class FrozenDecoder(System):
         columns = self.output_token.size
         self.columns = np.ones(columns)
         self.columns[-1] = max(others, 1)
-        S, others = classes.num_classes, self.columns[-1]
-        self._constants: tuple[Any, ...] = (columns, G, classes.prior, classes.next_index, others, self.eta_Y)
+        self._constants: tuple[Any, ...] = (columns, G, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
         if self.modified:
             prior, self._of_class, self._number = np.unique(classes.prior, return_inverse=True, return_counts=True)
-            own, others = np.zeros(prior.size, np.int64), classes.vocab_size - 1.0
-            self._constants = (2, np.eye(prior.size), prior, own, others, self.eta_Y)
-            copies = np.outer(self._number / S, [1.0, columns - 1.0]) / columns
+            own = np.zeros(prior.size, np.int64)
+            self._constants = (2, np.eye(prior.size), prior, own, classes.vocab_size - 1.0, self.eta_Y)
+            copies = np.outer(self._number / classes.num_classes, [1.0, columns - 1.0]) / columns
             self.norm_weights = copies.ravel()
         self.size = self._constants[0] * self._constants[2].size
         self._arguments = self.kernel_arguments()
