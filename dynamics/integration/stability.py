@@ -46,16 +46,12 @@ class Difference(System):
     """
 
     def __init__(self, small: MeanFieldQuotient) -> None:
-        self.small, self.eta_Y = small, small.eta_Y
+        self.small, self.eta_Y, self.eta_Z = small, small.eta_Y, small.eta_Z
         kinds, parent = split(small.kinds)
         self.quotient = quotient_of(kinds, small.full.classes.vocab_size)
         self.parent = _parents(small.quotient, self.quotient, parent)
         self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self.quotient.width))
         self.parameters = small.parameters
-
-    @property
-    def rate_ratio(self) -> float:
-        return self.small.rate_ratio
 
     def initial_state(self) -> Floats:
         v, copies = np.random.default_rng(0).normal(size=self.parent.size), self.quotient.copies

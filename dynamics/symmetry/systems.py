@@ -41,10 +41,6 @@ class ReducedSystem(System):
         return self.full.name
 
     @property
-    def rate_ratio(self) -> float:
-        return self.full.rate_ratio
-
-    @property
     def has_z(self) -> bool:
         return True
 

@@ -58,6 +58,8 @@ class SensitivitySystem(System):
         self.eta_Y = base.eta_Y
         self.base_size = base.size
         self.scales = np.ones(len(directions))
+        # d ln P/dp on the stored entries of P, (k, nnz), p in its own units.
+        self.log_p_changes = np.zeros((len(directions), 1))
 
     @property
     def name(self) -> str:
@@ -79,17 +81,6 @@ class SensitivitySystem(System):
         n, k = self.base_size, len(self.directions)
         derivatives = states[..., n:].reshape(*states.shape[:-1], k, n)
         return states[..., :n], derivatives * self.scales[:, None]
-
-    def log_p_changes(self) -> Floats:
-        """d ln P/dp on the stored entries of P, (k, nnz), p in its own units."""
-        classes = self.base.classes
-        if classes is None:
-            return np.zeros((len(self.directions), 0))
-        rows = np.zeros((len(self.directions), classes.P.data.size))
-        for row, direction in zip(rows, self.directions, strict=True):
-            if direction.kind == "P" and direction.values is not None:
-                row[:] = direction.values[classes.class_of_entry, classes.P.indices] / classes.P.data
-        return rows
 
     def value_name(self, index: int) -> str:
         block, place = divmod(index, self.base_size)
@@ -128,6 +119,7 @@ class MeanFieldSensitivity(SensitivitySystem):
         self._constants, self._width = rate_arguments(L, base.eta_Y, base.eta_Z)
         k = len(directions)
         self._log_p_changes, self._of_rates = np.zeros((k, L.log_p.size)), np.zeros((k, 2))
+        classes = base.classes
         self._start = np.zeros((1 + k, L.size))
         self._start[0, : L.num_slots] = L.slots(base.classes, base.z_initial)
         for i, direction in enumerate(directions):
@@ -135,12 +127,16 @@ class MeanFieldSensitivity(SensitivitySystem):
                 self._of_rates[i] = direction.kind == "eta_Y", direction.kind == "eta_Z"
                 self.scales[i] = 1.0 / base.parameters[direction.kind]
                 continue
-            entries = self.log_p_changes()[i] if direction.kind == "P" else direction.values
+            entries = direction.values
+            if direction.kind == "P":
+                entries = entries[classes.class_of_entry, classes.P.indices] / classes.P.data
             self.scales[i] = np.abs(entries).max() or 1.0
             if direction.kind == "P":
                 self._log_p_changes[i] = entries / self.scales[i]
             else:
-                self._start[1 + i, : L.num_slots] = L.slots(base.classes, entries / self.scales[i])
+                self._start[1 + i, : L.num_slots] = L.slots(classes, entries / self.scales[i])
+        if not lump:
+            self.log_p_changes = self._log_p_changes * self.scales[:, None]
         self._arguments = self.kernel_arguments()
 
     def initial_state(self) -> Floats:

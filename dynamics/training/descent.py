@@ -147,7 +147,7 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     if conserved:
         invariants = {
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
-            "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
+            "row sum of Z": z_row_sums(L, z - z_initial[classes.z_coordinates]),
         }
     return Trajectory(
         classes=classes,
