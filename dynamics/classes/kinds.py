@@ -234,20 +234,8 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
 
 def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
     """Number owners 0, 1, ...: equal for equal labels, (owners,), and equal numbers of each content, (n,) by owner."""
-    lengths = np.bincount(owner, minlength=label.size)
-    first = np.cumsum(lengths) - lengths
-    sums = np.zeros(label.size, np.int64)
-    np.add.at(sums, owner, content)
-    likely = ranks(label, lengths, sums)  # few rows are then compared
-    number = np.bincount(likely)
-    if number.max() == 1:
-        return likely
-    ordered, details = content[np.lexsort((content, owner))], np.zeros(label.size, np.int64)
-    by_likely = np.argsort(likely, kind="stable")
-    for start, several in zip(np.cumsum(number) - number, number, strict=True):
-        if several > 1:
-            owners = by_likely[start : start + several]
-            rows = ordered[first[owners, None] + np.arange(lengths[owners[0]])]
-            if not (rows == rows[0]).all():
-                details[owners] = np.unique(rows, axis=0, return_inverse=True)[1]
-    return ranks(likely, details)
+    ends = np.cumsum(np.bincount(owner, minlength=label.size))
+    rows = np.split(content[np.lexsort((content, owner))], ends[:-1])
+    known: dict[tuple[int, bytes], int] = {}
+    keys = ((each, row.tobytes()) for each, row in zip(label.tolist(), rows, strict=True))
+    return np.array([known.setdefault(key, len(known)) for key in keys])

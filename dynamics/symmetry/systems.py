@@ -34,6 +34,9 @@ class ReducedSystem(System):
     def __init__(self, full: MeanField | ModifiedDecoder, kinds: Kinds) -> None:
         self.full: Any = full
         self.kinds = kinds
+        self.quotient: KindsQuotient = full.classes.kept.get_or_make(
+            "quotient", full.start_key, lambda: quotient_of(kinds, full.classes.vocab_size)
+        )
         self.classes, self.parameters, self.eta_Y, self.eta_Z = full.classes, full.parameters, full.eta_Y, full.eta_Z
 
     @property
@@ -86,9 +89,6 @@ class MeanFieldQuotient(ReducedSystem):
 
     def __init__(self, full: MeanField, kinds: Kinds) -> None:
         super().__init__(full, kinds)
-        self.quotient: KindsQuotient = full.classes.kept.get_or_make(
-            "quotient", full.start_key, lambda: quotient_of(kinds, full.classes.vocab_size)
-        )
         self.size = self.quotient.size
         # Share of each state value in mean squares over the full state, which decide on a step.
         self.norm_weights = self.quotient.copies / self.quotient.copies.sum()
@@ -197,34 +197,22 @@ class ModifiedDecoderQuotient(ReducedSystem):
         self.size = kinds.num_slots + kinds.number.size
         copies = np.concatenate([kinds.copies, kinds.number])
         self.norm_weights = copies / copies.sum()
-        entries = [kinds.entries(c) for c in range(kinds.number.size)]
-        lengths = [slots.size for _, slots in entries]
-        kind = np.repeat(np.arange(kinds.number.size), lengths)
-        slot = np.concatenate([slots for _, slots in entries])
-        # The shared token of each entry, -1 for own tokens.
-        shared = np.concatenate([np.append(of, np.full(slots.size - of.size, -1)) for of, slots in entries])
-        in_shared = np.flatnonzero(shared >= 0)
-        like = np.concatenate(
-            [np.append(kinds.like_shared[of], own.like) for (of, _), own in zip(entries, kinds.own, strict=True)]
-        )
-        P = [
-            np.append(kinds.shared[c, of], own.probability)
-            for c, ((of, _), own) in enumerate(zip(entries, kinds.own, strict=True))
-        ]
-        number = kinds.number.astype(np.float64)
+        lists = self.quotient.lists
+        ends, shared = lists.ranges[:, 1], np.concatenate([kinds.entries(c)[0] for c in range(kinds.number.size)])
+        is_own = lists.entry_slot >= kinds.first_own[0]
         self._lists = Decoupled(
             num_slots=kinds.num_slots,
-            indptr=np.cumsum([0, *lengths]),
-            entry_kind=kind,
-            entry_slot=slot,
-            log_p=np.log(np.concatenate(P)),
-            multiplicity=like,
-            drive=(kinds.prior * number)[kind] / kinds.copies[slot],
-            is_own=shared < 0,
+            indptr=np.append(0, ends),
+            entry_kind=np.repeat(np.arange(kinds.number.size), np.diff(ends, prepend=0)),
+            entry_slot=lists.entry_slot,
+            log_p=lists.entries[0],
+            multiplicity=lists.entries[1],
+            drive=lists.entries[2],
+            is_own=is_own,
             prior=kinds.prior,
-            root=np.sqrt(number),
-            row_indptr=np.cumsum([0, *np.bincount(shared[in_shared], minlength=kinds.like_shared.size)]),
-            row_entry=in_shared[np.argsort(shared[in_shared], kind="stable")],
+            root=np.sqrt(kinds.number),
+            row_indptr=np.cumsum([0, *np.bincount(shared, minlength=kinds.like_shared.size)]),
+            row_entry=np.flatnonzero(~is_own)[np.argsort(shared, kind="stable")],
             V=float(full.classes.vocab_size),
             eta_Y=full.eta_Y,
             eta_Z=full.eta_Z,
@@ -254,7 +242,7 @@ class ModifiedDecoderQuotient(ReducedSystem):
 
     def value_name(self, index: int) -> str:
         slots = self.kinds.num_slots
-        return f"z of logit {index} of the kinds" if index < slots else f"V h of classes of kind {index - slots}"
+        return self.quotient.value_name(index) if index < slots else f"V h of classes of kind {index - slots}"
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         return self.full.extra(self.full_state(state))

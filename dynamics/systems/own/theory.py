@@ -204,20 +204,11 @@ class _Printer(PythonCodePrinter):
         raise PrintMethodNotImplementedError("expected another function: factorial")
 
     def _print_Heaviside(self, expr: Any) -> str:
-        return self._step(expr, "0.0", self._print(expr.args[1]))
-
-    def _print_sign(self, expr: Any) -> str:
-        return self._step(expr, "-1.0", "0.0")
-
-    def _step(self, expr: Any, below: str, at_zero: str) -> str:
-        x = self._print(expr.args[0])
-        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))"
+        x, at_zero = map(self._print, expr.args)
+        return f"(1.0 if {x} > 0.0 else (0.0 if {x} < 0.0 else {at_zero}))"
 
     def _print_DiracDelta(self, expr: Any) -> str:
         return "0.0"  # a derivative by the state, of a function that jumps at this state
-
-    def _print_Abs(self, expr: Any) -> str:
-        return f"math.fabs({self._print(expr.args[0])})"
 
 
 def printed(expression: sympy.Expr) -> str:
