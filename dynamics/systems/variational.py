@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,26 +219,27 @@ class DifferencedSensitivity(SensitivitySystem):
             out[part] += (above - below) / step
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
-        values, changes = super().losses(states)
         if not self.base.has_loss:
-            return values, changes
-        x, derivatives = self.parts(states)
-        for row, at in enumerate(np.ascontiguousarray(x)):
-            values[row] = self.base.loss(at)
-            for i, (higher, lower, step) in enumerate(self._changed):
-                change = derivatives[row, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
-                changes[row, i] = (higher.loss(at + change) - lower.loss(at - change)) / step * self.scales[i]
-        return values, changes
+            return super().losses(states)
+        return _losses(self.base, self.parts(states)[0])["loss"], self._changes(states, _losses)["loss"]
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
+        return self._changes(states, lambda system, x: system.observables(x))
+
+    def _changes(self, states: Floats, measure: Callable[[System, Floats], dict[str, Floats]]) -> dict[str, Floats]:
+        """Derivatives (N, k, ...) of what `measure` gives for a system and its states."""
         x, derivatives = self.parts(states)
         found: dict[str, list[Floats]] = {}
         for i, (higher, lower, step) in enumerate(self._changed):
             change = derivatives[:, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
-            below = lower.observables(x - change)
-            for name, above in higher.observables(x + change).items():
+            below = measure(lower, x - change)
+            for name, above in measure(higher, x + change).items():
                 found.setdefault(name, []).append((above - below[name]) / step * self.scales[i])
         return {name: np.stack(values, axis=1) for name, values in found.items()}
+
+
+def _losses(system: System, states: Floats) -> dict[str, Floats]:
+    return {"loss": np.array([system.loss(state) for state in np.ascontiguousarray(states)])}
 
 
 def with_parameter(system: System, name: str, value: float) -> System:
