@@ -17,6 +17,7 @@ from diffrax_program import diffrax_run
 from snapdyn.dynamics import (
     ClassKind,
     FiniteLengthMeanField,
+    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -74,6 +75,7 @@ def test_routes(benchmark: Any, case: str, route: str) -> None:
 
 SEARCHED: dict[str, Callable[[SequenceClasses], System]] = {
     "MeanField": lambda classes: MeanField(classes, 1.0, 1.0),
+    "FrozenDecoder": lambda classes: FrozenDecoder(classes, 1.0),
     "ModifiedDecoder, exact": lambda classes: ModifiedDecoder(classes, 1.0, 1.0),
     "ModifiedDecoder, leading": lambda classes: ModifiedDecoder(classes, 1.0, 1.0, beta="leading"),
     "FiniteLengthMeanField": lambda classes: FiniteLengthMeanField(classes, 1.0, 1.0, 10**6),

@@ -9,12 +9,14 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
 from snapdyn.dynamics.symmetry.systems import (
     FiniteLengthQuotient,
+    FrozenDecoderQuotient,
     MeanFieldQuotient,
     ModifiedDecoderQuotient,
     ReducedSystem,
 )
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.memory import affords
@@ -27,6 +29,7 @@ LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
 QUOTIENTS: dict[type[System], Any] = {
     MeanField: MeanFieldQuotient,
     FiniteLengthMeanField: FiniteLengthQuotient,
+    FrozenDecoder: FrozenDecoderQuotient,
     ModifiedDecoder: ModifiedDecoderQuotient,
 }
 REDUCIBLE = tuple(QUOTIENTS)
@@ -71,7 +74,7 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     InputError
         Without `at_most`: what is kept of the kinds does not fit into memory.
     """
-    if type(system) not in QUOTIENTS:
+    if type(system) not in QUOTIENTS or (isinstance(system, FrozenDecoder) and system.modified):
         return None
     if at_most not in system.reductions:
         found = _found(system, at_most)
@@ -87,7 +90,7 @@ def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = S * at_most ** (1 / 3)
     kinds = None if getattr(system, "residual", False) else kinds_of(system, most, asked)
-    if kinds is None:
+    if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
     if not affords(what, bytes_of_quotient(kinds), "reduce=False", asked):

@@ -15,6 +15,7 @@ from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decode
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
 from snapdyn.dynamics.symmetry.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
 from snapdyn.dynamics.systems.base import ConservedSum, System
+from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder, decoupled_arguments
 from snapdyn.memory import scratch
@@ -25,13 +26,13 @@ class ReducedSystem(System):
 
     Parameters
     ----------
-    full : MeanField, FiniteLengthMeanField or ModifiedDecoder
+    full : MeanField, FiniteLengthMeanField, FrozenDecoder or ModifiedDecoder
     kinds : Kinds
     """
 
     shares_logits = True
 
-    def __init__(self, full: MeanField | ModifiedDecoder, kinds: Kinds) -> None:
+    def __init__(self, full: MeanField | FrozenDecoder | ModifiedDecoder, kinds: Kinds) -> None:
         self.full: Any = full
         self.kinds = kinds
         self.quotient: KindsQuotient = full.classes.kept.get_or_make(
@@ -81,18 +82,18 @@ class MeanFieldQuotient(ReducedSystem):
 
     Parameters
     ----------
-    full : MeanField or FiniteLengthMeanField
+    full : MeanField, FiniteLengthMeanField or FrozenDecoder
     kinds : Kinds
     """
 
     compiled = integrator_of(mean_field_quotient, mean_field_quotient)
 
-    def __init__(self, full: MeanField, kinds: Kinds) -> None:
+    def __init__(self, full: MeanField | FrozenDecoder, kinds: Kinds) -> None:
         super().__init__(full, kinds)
         self.size = self.quotient.size
         # Share of each state value in mean squares over the full state, which decide on a step.
         self.norm_weights = self.quotient.copies / self.quotient.copies.sum()
-        if full.needs_quotient:
+        if isinstance(full, MeanField) and full.needs_quotient:
             # Weighted by their copies, N^2 values of Y that hardly move would hide errors of the N that matter: with
             # 10^9 classes, an error of 10^4 tolerances in the own next token. No full run is there to agree with.
             self.norm_weights = np.full(self.size, 1.0 / self.size)
@@ -100,7 +101,7 @@ class MeanFieldQuotient(ReducedSystem):
 
     @property
     def holds_kinds(self) -> bool:  # type: ignore[override]
-        return bool(self.full.carries_quotient)
+        return isinstance(self.full, MeanField) and self.full.carries_quotient
 
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
@@ -179,6 +180,68 @@ class FiniteLengthQuotient(MeanFieldQuotient):
         noise = self.full.count_noise(self.z_support(state))
         self.full.warn_outside(noise, [self.loss(each) for each in state.reshape(-1, self.size)])
         return {"count_noise": noise}
+
+
+class FrozenDecoderQuotient(MeanFieldQuotient):
+    """The original flow with frozen attention: Y of the mean field with eta_Z = 0.
+
+    Row l of Y = F C of a token of class n alone is f_nl C_n, so C follows from Y where every kind has such a token.
+
+    Parameters
+    ----------
+    full : FrozenDecoder
+        The original flow.
+    kinds : Kinds
+        Every kind has tokens of its own.
+    """
+
+    compiled = MeanFieldQuotient.compiled
+    shares_logits = False
+
+    @cached_property
+    def _inputs(self) -> list[Floats]:
+        """Decoder input of a class of each kind, on its entries."""
+        lists, found = self.quotient.lists, []
+        for first, last in lists.ranges[:, :2]:
+            c = lists.entries[0, first:last] + self.kinds.start[lists.entry_slot[first:last]]
+            f = np.exp(c - c.max())
+            found.append(f / np.sqrt(lists.entries[1, first:last] @ f**2))
+        return found
+
+    @cached_property
+    def _value_of_coefficient(self) -> tuple[Ints, Floats]:
+        """State value and factor of each value of C, (S * columns,)."""
+        kinds, classes = self.kinds, self.full.classes
+        kind = kinds.members().kind
+        columns = np.append(kind[np.argsort(classes.next_index)], kinds.number.size)[: self.full.columns.size]
+        rows = self.quotient.y_own[kinds.first_own[kind] - kinds.first_own[0]]
+        values = rows[:, 1 + columns]
+        values[np.arange(classes.num_classes), classes.next_index] = rows[:, 0]
+        f = np.array([f[kinds.entries(c)[0].size] for c, f in enumerate(self._inputs)])
+        return values.ravel(), 1.0 / np.repeat(f[kind], columns.size)
+
+    def full_state(self, state: Floats) -> Floats:
+        values, factor = self._value_of_coefficient
+        return state.take(values, axis=-1) * factor
+
+    def decoder(self, state: Floats) -> Floats:
+        return self.full.decoder(self.full_state(state))
+
+    def z_support(self, state: Floats) -> Floats:
+        return self.full.z_support(state)
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        lists, logits = self.quotient.lists, []
+        for f, (first, last, output, end, begin, stop) in zip(self._inputs, lists.ranges, strict=True):
+            own = state.take(lists.value[begin : stop : end - output], axis=-1)
+            logits.append(np.einsum("...k,k->...", own, lists.entries[1, first:last] * f))
+        return {"own_logit": np.stack(logits, axis=-1).take(self.kinds.members().kind, axis=-1)}
+
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        return {"row sum of Y": super().invariants(state)["row sum of Y"]}
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        return {"row sum of Y": super().conserved_sums(state)["row sum of Y"]}
 
 
 class ModifiedDecoderQuotient(ReducedSystem):

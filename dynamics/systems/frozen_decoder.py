@@ -11,6 +11,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, requir
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
 from snapdyn.dynamics.kernels.dormand_prince import Integrator, integrator_of
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics.systems.layout import start_key
 from snapdyn.errors import flag, positive
 from snapdyn.memory import scratch
 
@@ -61,6 +62,7 @@ class FrozenDecoder(System):
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y = positive("eta_Y", eta_Y)
         self.z_initial: Floats = classes.check_z(z_initial)
+        self.start_key = start_key(self.z_initial)
         self.modified, self.residual = flag("modified", modified), flag("residual", residual)
         self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
         self._inputs = classes.decoder_inputs(self.z_initial, self.residual)

@@ -7,6 +7,7 @@ import numpy as np
 from snapdyn.dynamics import (
     ClassKind,
     FiniteLengthMeanField,
+    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
@@ -15,7 +16,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.systems.base import System
 
-KINDS = ("Eq. (10) exact", "Eq. (10) leading", "finite length")
+KINDS = ("frozen", "Eq. (10) exact", "Eq. (10) leading", "finite length")
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
@@ -59,6 +60,8 @@ def random_other(seed: int) -> tuple[System, bool]:
     mean, symmetric = random_system(seed)
     classes, z, eta_Y = mean.classes, mean.z_initial, mean.eta_Y
     kind = KINDS[seed % len(KINDS)]
+    if kind == "frozen":
+        return FrozenDecoder(classes, eta_Y, z_initial=z), symmetric
     if kind == "finite length":
         return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
     return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric

