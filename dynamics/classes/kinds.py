@@ -1,10 +1,10 @@
 """Kinds of exchangeable classes: which classes, queries and tokens stay equal, and how many of each there are.
 
-Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own
-and equal starting logits. Two permutations then turn the set of all classes into itself, with new names for tokens,
-next tokens and queries: one exchanges two classes of one kind in one query, one exchanges two queries with equal
-numbers of each kind. A permutation that keeps the system and its start maps the solution to itself, so values that it
-exchanges stay equal for all times.
+Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own,
+equal starting logits and, with the residual connection, query tokens that no row contains. Two permutations then turn
+the set of all classes into itself, with new names for tokens, next tokens and queries: one exchanges two classes of one
+kind in one query, one exchanges two queries with equal numbers of each kind. A permutation that keeps the system and
+its start maps the solution to itself, so values that it exchanges stay equal for all times.
 """
 
 from __future__ import annotations

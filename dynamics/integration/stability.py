@@ -48,7 +48,7 @@ class Difference(System):
     def __init__(self, small: MeanFieldQuotient) -> None:
         self.small, self.eta_Y, self.eta_Z = small, small.eta_Y, small.eta_Z
         kinds, parent = split(small.kinds)
-        self.quotient = quotient_of(kinds, small.full.classes.vocab_size)
+        self.quotient = quotient_of(kinds, small.full.classes.vocab_size, small.quotient.lists.residual)
         self.parent = _parents(small.quotient, self.quotient, parent)
         self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self.quotient.width))
         self.parameters = small.parameters
@@ -108,11 +108,8 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     >>> round(sd.dynamics.growth_of_differences(sd.MeanField(sd.syn_medium(10), 1.0, 1.0), 1e4), 1)
     2.2
     """
-    if type(system) is not MeanField or system.residual:
-        raise InputError(
-            f"expected a MeanField, received {type(system).__name__}; its reduced runs alone, without residual "
-            "connection, are examined"
-        )
+    if type(system) is not MeanField:
+        raise InputError(f"expected a MeanField, received {type(system).__name__}; its reduced runs alone are examined")
     end = positive("t_end", t_end)
     small = reduced(system)
     if not isinstance(small, MeanFieldQuotient) or (small.kinds.number == 1).all():
@@ -176,13 +173,15 @@ def _parents(whole: KindsQuotient, left: KindsQuotient, parent: Ints) -> Ints:
     has = kinds.slot_of_shared >= 0
     values[kinds.slot_of_shared[has]] = was.slot_of_shared[type_was][has]
     columns = np.append(parent, was.number.size)
+    places = np.concatenate([columns, was.number.size + 1 + parent])
     for c, p in enumerate(parent):
         mine = np.arange(kinds.first_own[c], kinds.first_own[c + 1])
         theirs = np.arange(was.first_own[p], was.first_own[p + 1])
         values[mine] = theirs
         rows, rows_were = left.y_own[mine - kinds.first_own[0]], whole.y_own[theirs - was.first_own[0]]
-        _hand_down(values, rows, rows_were[:, np.append(0, 1 + columns)])
+        _hand_down(values, rows, rows_were[:, np.append(0, 1 + places)])
     _hand_down(values, left.y_shared, whole.y_shared[:, columns])
+    _hand_down(values, left.y_query, whole.y_query[type_was][:, places])
     return values
 
 

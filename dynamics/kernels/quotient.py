@@ -21,9 +21,13 @@ class Quotient(NamedTuple):
 
     A is the number of tokens of k, B that of outputs of O; C and D count the classes that drive one value y or one
     logit s, times p_c.
+
+    With the residual connection the last entry is the query token, and u = (f + e_q)/sqrt(2) replaces f. For the logits
+    z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k) without k = q: the projection of LN is along f there.
     """
 
     ranges: Ints  # (kinds, 6) first and last + 1 of the entries, of the outputs and of the pairs
+    residual: bool  # whether the last entry of a kind is the query token
     share: Floats  # (kinds,) N_c p_c
     entry_slot: Ints  # (entries,) state value of the logit
     entries: Floats  # (3, entries) ln P; A; D
@@ -65,7 +69,12 @@ def mean_field_quotient(state, out, lists, rates, work):
     for c in range(lists.share.size):
         entry, output, first = lists.ranges[c, 0], lists.ranges[c, 2], lists.ranges[c, 4]
         m, num_outputs = lists.ranges[c, 1] - entry, lists.ranges[c, 3] - output
-        attention_of_kind(state, entry, m, log_p, tokens, entry_slot, f)
+        contextual = m - 1 if lists.residual else m
+        attention_of_kind(state, entry, contextual, log_p, tokens, entry_slot, f)
+        if lists.residual:
+            f[contextual] = 1.0
+            for k in range(m):
+                f[k] *= math.sqrt(0.5)
 
         for j in range(num_outputs):
             r[j] = 0.0
@@ -87,15 +96,18 @@ def mean_field_quotient(state, out, lists, rates, work):
         r[0] = others * total  # not 1 - alpha: it keeps its relative accuracy at late times
         loss += lists.share[c] * math.log1p(others / alone)
 
-        overlap = 0.0
         for k in range(m):
             dot, y = 0.0, first + k * num_outputs
             for j in range(num_outputs):
                 dot += output_number[output + j] * r[j] * state[value[y + j]]
                 out[value[y + j]] += rates[0] * C[y + j] * f[k] * r[j]
             g[k] = dot
-            overlap += tokens[entry + k] * f[k] * dot
-        for k in range(m):
+        overlap = 0.0
+        for k in range(contextual):
+            overlap += tokens[entry + k] * f[k] * g[k]
+        if lists.residual:
+            overlap *= 2.0
+        for k in range(contextual):
             out[entry_slot[entry + k]] += rates[1] * drive[entry + k] * f[k] * (g[k] - f[k] * overlap)
     return loss
 

@@ -3,7 +3,8 @@
 The different values are: z of each different token in a type of queries; Y of a shared token on the next tokens of each
 kind, and on the V - N outputs that are no next token; Y of a token of one class, of kind c, on its own next token, on
 those of the other classes of each kind, and on the rest. Whether another class has the same query does not matter:
-neither Y of a shared token nor, with it, the softmax of a class depends on it.
+neither Y of a shared token nor, with it, the softmax of a class depends on it. With the residual connection it does,
+by the row of the query token, and next tokens of the own and of other queries are told apart.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class KindsQuotient(NamedTuple):
     copies: Floats  # (size,) values of all classes that each state value stands for
     width: int  # most entries or outputs of a kind: what scratch arrays of the right-hand side hold
     y_shared: Ints  # (G, C + 1) on the next tokens of each kind, and on the other outputs
-    y_own: Ints  # (own tokens, 1 + C + 1) on the own next token, then as `y_shared`
+    y_own: Ints  # (own tokens, 1 + C + 1 + C) on the own next token, then as `y_shared`, then C in the same query
+    y_query: Ints  # (T, C + 1 + C) of the query token with the residual connection, as `y_own` from the second on
 
     @property
     def size(self) -> int:
@@ -57,19 +59,22 @@ class KindsQuotient(NamedTuple):
         G = kinds.like_shared.size
         if index < kinds.num_slots:
             return f"z[{tokens[G + index - kinds.first_own[0]]}]"
-        own_and_others = np.column_stack([np.full(G, NONE), self.y_shared])
-        row, output = np.argwhere(np.concatenate([own_and_others, self.y_own]) == index)[0]
-        names = ["own next token", *(f"next token of another class of kind {c}" for c in range(C)), "other output"]
+        tokens += [f"query token of type {t}" for t in range(len(self.y_query))]
+        shared = np.pad(self.y_shared, ((0, 0), (1, C)), constant_values=NONE)
+        of_query = np.pad(self.y_query, ((0, 0), (1, 0)), constant_values=NONE)
+        row, output = np.argwhere(np.concatenate([shared, self.y_own, of_query]) == index)[0]
+        others = [f"next token of another class of kind {c}" for c in range(C)]
+        names = ["own next token", *others, "other output", *(f"{name} in the same query" for name in others)]
         return f"Y[{tokens[row]}, {names[output]}]"
 
 
-def bytes_of_quotient(kinds: Kinds) -> float:
+def bytes_of_quotient(kinds: Kinds, residual: bool) -> float:
     """Memory that `quotient_of` takes at most: each entry of a kind meets each different output."""
     entries = np.count_nonzero(kinds.shared) + int(kinds.first_own[-1] - kinds.first_own[0])
-    return BYTES_PER_TERM * entries * (kinds.number.size + 2)
+    return BYTES_PER_TERM * entries * (kinds.number.size * (1 + residual) + 2)
 
 
-def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
+def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQuotient:
     """The quotient of the mean field of these kinds."""
     N, C, first_own = kinds.number.astype(np.float64), kinds.number.size, kinds.first_own
     rest = vocab_size - int(kinds.number.sum())
@@ -89,13 +94,23 @@ def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
     columns = np.append(N, 1.0)[:has_rest]
     copies_of = np.broadcast_to(columns, (len(y_shared), has_rest))
     y_shared[:, :has_rest] = numbered(copies_of, np.append(N, rest)[:has_rest], kinds.like_shared)
-    y_own = np.full((int(first_own[-1] - first_own[0]), C + 2), NONE)
+    in_query = (kinds.query_type == np.arange(kinds.num_queries.size)[:, None]) * kinds.per_query * residual
+    one_rest = np.concatenate([np.full(C, np.inf), [1.0], np.full(C, np.inf)])  # the rest shares one value
+    y_query = np.full((kinds.num_queries.size, 2 * C + 1), NONE)
+    for t, Q in enumerate(kinds.num_queries if residual else []):
+        number = np.concatenate([N - in_query[t], [rest], in_query[t]])
+        found = np.flatnonzero(number)
+        y_query[t, found] = numbered(Q * np.minimum(number, one_rest)[found], number[found], np.array([Q]))
+    y_own = np.full((int(first_own[-1] - first_own[0]), 2 * C + 2), NONE)
     outputs = []
     for c, own in enumerate(kinds.own):
-        # As a class of the kind sees them: its next token, those of other classes of each kind, and the rest.
-        number = np.concatenate([[1.0], N - (np.arange(C) == c), [rest]])
+        # As a class of the kind sees them: its next token, those of other classes of each kind, the rest, and with the
+        # residual connection those of other classes of its query.
+        mine = np.arange(C) == c
+        same = (in_query[kinds.query_type[c]] - mine) * residual
+        number = np.concatenate([[1.0], N - mine - same, [rest], same])
         found = np.flatnonzero(number)
-        columns = np.minimum(number, np.append(np.full(C + 1, np.inf), 1.0))[found]  # the rest shares one value
+        columns = np.append(1.0, np.minimum(number[1:], one_rest))[found]
         outputs.append((found, number[found], columns))
         place = slice(*(first_own[c : c + 2] - first_own[0]))
         copies_of = np.broadcast_to(N[c] * columns, (own.like.size, found.size))
@@ -107,14 +122,21 @@ def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
     for c, (found, number, columns) in enumerate(outputs):
         shared, slots = kinds.entries(c)
         rows_own = y_own[slice(*(first_own[c : c + 2] - first_own[0]))]
-        rows_shared = np.column_stack([y_shared[shared, c], y_shared[shared]])
+        rows_shared = y_shared[shared][:, np.concatenate([[c], np.arange(C + 1), np.arange(C)])]
         values = np.concatenate([rows_shared, rows_own])[:, found]
         log_p = np.log(np.concatenate([kinds.shared[c, shared], kinds.own[c].probability]))
         like = np.concatenate([kinds.like_shared[shared], kinds.own[c].like])
         weight = N[c] * kinds.prior[c]
+        drive_z = weight / all_copies[slots]
+        if residual:
+            of_query = y_query[kinds.query_type[c]][np.append(C + 1 + c, np.arange(2 * C + 1))]
+            values = np.concatenate([values, of_query[None, found]])
+            log_p, like, drive_z, slots = (
+                np.append(*each) for each in ((log_p, 0), (like, 1), (drive_z, 0), (slots, 0))
+            )
         driven = weight * columns / all_copies[values]
-        driven[shared.size :] = kinds.prior[c]  # exactly
-        entries.append(np.stack([log_p, like, weight / all_copies[slots]]))
+        driven[shared.size : shared.size + len(rows_own)] = kinds.prior[c]  # exactly
+        entries.append(np.stack([log_p, like, drive_z]))
         entry_slot.append(slots)
         output_number.append(number)
         value.append(values.ravel())
@@ -124,6 +146,7 @@ def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
         begin = end
     lists = Quotient(
         ranges=np.array(ranges),
+        residual=residual,
         share=N * kinds.prior,
         entry_slot=np.concatenate(entry_slot),
         # The kernels are compiled once, for one memory order.
@@ -133,7 +156,7 @@ def quotient_of(kinds: Kinds, vocab_size: int) -> KindsQuotient:
         drive=np.concatenate(drive),
     )
     width = int((lists.ranges[:, 1:4:2] - lists.ranges[:, :4:2]).max())
-    return KindsQuotient(kinds, lists, _row_sums(kinds, rows), all_copies, width, y_shared, y_own)
+    return KindsQuotient(kinds, lists, _row_sums(kinds, rows), all_copies, width, y_shared, y_own, y_query)
 
 
 def _row_sums(kinds: Kinds, rows: list[tuple[Floats, Floats]]) -> RowSums:
@@ -161,19 +184,33 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
     return values
 
 
+def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
+    """Place in `y_own`, (S, num_columns), of outputs as each class sees them; its next token is no exception."""
+    kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
+    by_output = np.argsort(classes.next_index)
+    places = np.append(1 + kind[by_output], 1 + C)[:num_columns]
+    query = np.append(classes.query_index[by_output], NONE)[:num_columns]
+    return np.asarray(places + (C + 1) * quotient.lists.residual * (query == classes.query_index[:, None]))
+
+
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
     """State value of each value of Y, (rows, columns) of the layout of all classes; `logit` is from `logit_of_z`."""
     kinds, members, L = quotient.kinds, quotient.kinds.members(), layout
-    columns = np.append(members.kind[np.argsort(classes.next_index)], kinds.number.size)[: L.num_columns]
+    places = places_of_outputs(classes, quotient, L.num_columns)
     values = np.empty((L.num_rows, L.num_columns), np.int64)
     shared = members.shared[L.row_token[L.entry_row]]
     in_shared = np.flatnonzero(shared >= 0)
+    # The kind of each output, or the number of kinds.
+    columns = np.append(members.kind[np.argsort(classes.next_index)], kinds.number.size)[: L.num_columns]
     values[L.entry_row[in_shared]] = quotient.y_shared[shared[in_shared]][:, columns]
     slot = np.empty(L.num_slots, np.int64)
     slot[L.slot_of_z] = logit
     own = np.flatnonzero(shared < 0)
     of_class = np.repeat(np.arange(classes.num_classes), np.diff(L.indptr))[own]
     rows = quotient.y_own[slot[L.entry_slot[own]] - kinds.first_own[0]]
-    values[L.entry_row[own]] = rows[:, 1 + columns]
+    values[L.entry_row[own]] = np.take_along_axis(rows, places[of_class], axis=1)
     values[L.entry_row[own], L.column[of_class]] = rows[:, 0]
+    if quotient.lists.residual:
+        rows = quotient.y_query[kinds.query_type[members.kind]]
+        values[L.query_row] = np.take_along_axis(rows, places - 1, axis=1)
     return values

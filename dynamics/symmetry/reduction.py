@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
@@ -45,6 +47,8 @@ def is_large(system: System) -> bool:
 def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
     """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
     classes = system.classes
+    if getattr(system, "residual", False) and np.isin(classes.queries, classes.P.indices).any():
+        return None
     if isinstance(classes, SymmetricClasses) and not system.start_key:
         return classes.exchangeable if classes.exchangeable.number.size <= most else None
     found: Kinds | None = classes.kept.get_or_make(
@@ -66,8 +70,8 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     Returns
     -------
     ReducedSystem or None
-        None for a system of another type than `REDUCIBLE`, with a residual connection, without symmetries, or with too
-        few of them. The answer is kept with the system for each `at_most`, so that a second run does not look again.
+        None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
+        kept with the system for each `at_most`, so that a second run does not look again.
 
     Raises
     ------
@@ -89,11 +93,11 @@ def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
     most = S - 1.0 if at_most is None else S * at_most
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = S * at_most ** (1 / 3)
-    kinds = None if getattr(system, "residual", False) else kinds_of(system, most, asked)
+    kinds = kinds_of(system, most, asked)
     if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
-    if not affords(what, bytes_of_quotient(kinds), "reduce=False", asked):
+    if not affords(what, bytes_of_quotient(kinds, getattr(system, "residual", False)), "reduce=False", asked):
         return None
     small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
     return small

@@ -13,7 +13,13 @@ from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length import finite_length_quotient
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.kernels.quotient import mean_field_quotient
-from snapdyn.dynamics.symmetry.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
+from snapdyn.dynamics.symmetry.quotient import (
+    KindsQuotient,
+    logit_of_z,
+    places_of_outputs,
+    quotient_of,
+    value_of_decoder,
+)
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -34,9 +40,10 @@ class ReducedSystem(System):
 
     def __init__(self, full: MeanField | FrozenDecoder | ModifiedDecoder, kinds: Kinds) -> None:
         self.full: Any = full
+        residual: bool = getattr(full, "residual", False)
         self.kinds = kinds
         self.quotient: KindsQuotient = full.classes.kept.get_or_make(
-            "quotient", full.start_key, lambda: quotient_of(kinds, full.classes.vocab_size)
+            ("quotient", residual), full.start_key, lambda: quotient_of(kinds, full.classes.vocab_size, residual)
         )
         self.classes, self.parameters, self.eta_Y, self.eta_Z = full.classes, full.parameters, full.eta_Y, full.eta_Z
 
@@ -203,9 +210,11 @@ class FrozenDecoderQuotient(MeanFieldQuotient):
         """Decoder input of a class of each kind, on its entries."""
         lists, found = self.quotient.lists, []
         for first, last in lists.ranges[:, :2]:
-            c = lists.entries[0, first:last] + self.kinds.start[lists.entry_slot[first:last]]
+            contextual = slice(first, last - lists.residual)
+            c = lists.entries[0, contextual] + self.kinds.start[lists.entry_slot[contextual]]
             f = np.exp(c - c.max())
-            found.append(f / np.sqrt(lists.entries[1, first:last] @ f**2))
+            f /= np.sqrt(lists.entries[1, contextual] @ f**2)
+            found.append(np.append(f, 1.0) / np.sqrt(2.0) if lists.residual else f)
         return found
 
     @cached_property
@@ -213,12 +222,12 @@ class FrozenDecoderQuotient(MeanFieldQuotient):
         """State value and factor of each value of C, (S * columns,)."""
         kinds, classes = self.kinds, self.full.classes
         kind = kinds.members().kind
-        columns = np.append(kind[np.argsort(classes.next_index)], kinds.number.size)[: self.full.columns.size]
+        places = places_of_outputs(classes, self.quotient, self.full.columns.size)
         rows = self.quotient.y_own[kinds.first_own[kind] - kinds.first_own[0]]
-        values = rows[:, 1 + columns]
+        values = np.take_along_axis(rows, places, axis=1)
         values[np.arange(classes.num_classes), classes.next_index] = rows[:, 0]
         f = np.array([f[kinds.entries(c)[0].size] for c, f in enumerate(self._inputs)])
-        return values.ravel(), 1.0 / np.repeat(f[kind], columns.size)
+        return values.ravel(), 1.0 / np.repeat(f[kind], places.shape[1])
 
     def full_state(self, state: Floats) -> Floats:
         values, factor = self._value_of_coefficient

@@ -22,6 +22,7 @@ from snapdyn.dynamics.symmetry.reduction import reduced
 
 BUILDERS = {
     "MeanField": lambda classes, rate, start: MeanField(classes, 1.0, rate, start),
+    "MeanField, residual": lambda classes, rate, start: MeanField(classes, 1.0, rate, start, residual=True),
     "FrozenDecoder": lambda classes, rate, start: FrozenDecoder(classes, rate, z_initial=start),
     "ModifiedDecoder": lambda classes, rate, start: ModifiedDecoder(classes, 1.0, rate, z_initial=start),
     "FiniteLengthMeanField": lambda classes, rate, start: FiniteLengthMeanField(classes, 1.0, rate, 1000, start),

@@ -47,7 +47,7 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
     if changed:
         P[-1, -1] *= 1 + 1e-10
     vocab_size = int(query.max()) + 1 + K + int(rng.integers(0, 3)) * 50
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"residual": bool(rng.random() < 0.3)}
     classes = SequenceClasses(P, query, next_token=query.max() + 1 + np.arange(K), vocab_size=vocab_size, prior=prior)
     if rng.random() < 0.3:
         options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
@@ -61,7 +61,7 @@ def random_other(seed: int) -> tuple[System, bool]:
     classes, z, eta_Y = mean.classes, mean.z_initial, mean.eta_Y
     kind = KINDS[seed % len(KINDS)]
     if kind == "frozen":
-        return FrozenDecoder(classes, eta_Y, z_initial=z), symmetric
+        return FrozenDecoder(classes, eta_Y, z_initial=z, residual=mean.residual), symmetric
     if kind == "finite length":
         return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
     return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric

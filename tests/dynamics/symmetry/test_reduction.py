@@ -184,6 +184,7 @@ DESCENTS: list[dict[str, Any]] = [
     {"momentum": 0.9},
     {"optimizer": "adam", "betas": (0.8, 0.9), "eps": 1e-3},
     {"weight_decay": 0.01},
+    {"residual": True},
     {"init": "logits"},
 ]
 

@@ -59,11 +59,11 @@ def test_rates_are_those_of_the_full_system(seed: int) -> None:
     assert len({small.value_name(i) for i in range(small.size)}) == small.size
 
 
-@pytest.mark.parametrize("kind", ["mean field", "finite length", "modified"])
+@pytest.mark.parametrize("kind", ["mean field", "residual", "finite length", "modified"])
 def test_a_wrong_count_is_seen(kind: str) -> None:
     """Assert that one count or weight that is wrong by one changes the rate by far more than rounding."""
     classes = syn_medium(2)
-    full: System = MeanField(classes, 1.0, 1.0)
+    full: System = MeanField(classes, 1.0, 1.0, residual=kind == "residual")
     if kind == "modified":
         full = ModifiedDecoder(classes, 1.0, 1.0)
     elif kind == "finite length":
