@@ -76,7 +76,6 @@ def test_routes(benchmark: Any, case: str, route: str) -> None:
 SEARCHED: dict[str, Callable[[SequenceClasses], System]] = {
     "MeanField": lambda classes: MeanField(classes, 1.0, 1.0),
     "FrozenDecoder": lambda classes: FrozenDecoder(classes, 1.0),
-    "FrozenDecoder, modified flow": lambda classes: FrozenDecoder(classes, 1.0, modified=True),
     "ModifiedDecoder, exact": lambda classes: ModifiedDecoder(classes, 1.0, 1.0),
     "ModifiedDecoder, leading": lambda classes: ModifiedDecoder(classes, 1.0, 1.0, beta="leading"),
     "FiniteLengthMeanField": lambda classes: FiniteLengthMeanField(classes, 1.0, 1.0, 10**6),

@@ -156,9 +156,7 @@ def ranks(*columns: Floats | Ints) -> Ints:
     return numbers
 
 
-def recognised(
-    classes: SequenceClasses, z_initial: Floats, residual: bool, most: float, asked: bool = False
-) -> Kinds | None:
+def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: bool = False) -> Kinds | None:
     """The kinds of the classes of a table, from sorted rows: O(nnz log nnz).
 
     Parameters
@@ -166,8 +164,6 @@ def recognised(
     classes : SequenceClasses
     z_initial : (Q, M) array
         Attention logits at t = 0.
-    residual : bool
-        Whether the query token is a row of Y too.
     most : float
         Largest number of kinds that is of use.
     asked : bool
@@ -176,8 +172,7 @@ def recognised(
     Returns
     -------
     Kinds or None
-        None where more than `most` kinds are found, where classes share a next token, and, with the residual
-        connection, where a row contains a query token.
+        None where more than `most` kinds are found, and where classes share a next token.
 
     Raises
     ------
@@ -185,7 +180,7 @@ def recognised(
         With `asked`: the kinds do not fit into memory.
     """
     P, of, query = classes.P, classes.class_of_entry, classes.query_index
-    if classes.num_next_tokens < classes.num_classes or (residual and np.isin(classes.queries, P.indices).any()):
+    if classes.num_next_tokens < classes.num_classes:
         return None
     count = np.bincount(P.indices, minlength=classes.num_tokens)
     start = z_initial[query[of], P.indices] + 0.0  # -0 is 0
@@ -239,20 +234,8 @@ def recognised(
 
 def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
     """Number owners 0, 1, ...: equal for equal labels, (owners,), and equal numbers of each content, (n,) by owner."""
-    lengths = np.bincount(owner, minlength=label.size)
-    first = np.cumsum(lengths) - lengths
-    sums = np.zeros(label.size, np.int64)
-    np.add.at(sums, owner, content)
-    likely = ranks(label, lengths, sums)  # few rows are then compared
-    number = np.bincount(likely)
-    if number.max() == 1:
-        return likely
-    ordered, details = content[np.lexsort((content, owner))], np.zeros(label.size, np.int64)
-    by_likely = np.argsort(likely, kind="stable")
-    for start, several in zip(np.cumsum(number) - number, number, strict=True):
-        if several > 1:
-            owners = by_likely[start : start + several]
-            rows = ordered[first[owners, None] + np.arange(lengths[owners[0]])]
-            if not (rows == rows[0]).all():
-                details[owners] = np.unique(rows, axis=0, return_inverse=True)[1]
-    return ranks(likely, details)
+    ends = np.cumsum(np.bincount(owner, minlength=label.size))
+    rows = np.split(content[np.lexsort((content, owner))], ends[:-1])
+    known: dict[tuple[int, bytes], int] = {}
+    keys = ((each, row.tobytes()) for each, row in zip(label.tolist(), rows, strict=True))
+    return np.array([known.setdefault(key, len(known)) for key in keys])

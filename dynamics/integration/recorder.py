@@ -41,7 +41,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.rkc import MOST_STAGES
-from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ReducedSystem
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectories.representatives import Representatives
@@ -310,10 +310,7 @@ def _observe_together(group: Sequence[Recorder]) -> None:
 def with_ratios(system: Any, ratios: Floats) -> Any:
     """The system for reading many states, each with its own ratio of the rates, (N,)."""
     whole = copy.copy(system)
-    if isinstance(system, ReducedSystem):
-        whole.full = with_ratios(system.full, ratios)
-    else:
-        whole.eta_Y, whole.eta_Z = 1.0, ratios
+    whole.eta_Y, whole.eta_Z = 1.0, ratios
     return whole
 
 

@@ -69,7 +69,8 @@ class RKC(OdeSolver):
     def _first_step(self) -> float:
         """Step at which the change of the derivative alone meets the tolerance."""
         h = min(self.t_bound - self.t, 1.0 / self.spectral_radius if self.spectral_radius > 0 else np.inf)
-        change = h * _tolerance_norm(self.fun(self.t + h, self.y + h * self.f) - self.f, self.y, self.rtol, self.atol)
+        change = (self.fun(self.t + h, self.y + h * self.f) - self.f) / (self.atol + self.rtol * np.abs(self.y))
+        change = h * _euclidean_norm(change) / math.sqrt(self.y.size)
         return min(self.t_bound - self.t, 0.1 * h / math.sqrt(change) if change > 0.01 else h)
 
     def _estimated_radius(self) -> float:
@@ -201,13 +202,3 @@ def _euclidean_norm(x: Floats) -> float:
     for i in range(x.size):
         total += x[i] * x[i]
     return math.sqrt(total)
-
-
-@kernel(fastmath=REASSOCIATE)
-def _tolerance_norm(x: Floats, y: Floats, rtol: float, atol: float) -> float:
-    """Root mean square of x/(atol + rtol |y|)."""
-    total = 0.0
-    for i in range(x.size):
-        scaled = x[i] / (atol + rtol * abs(y[i]))
-        total += scaled * scaled
-    return math.sqrt(total / x.size)

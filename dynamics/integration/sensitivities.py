@@ -257,7 +257,7 @@ def sensitivity(
     z_changes = augmented.z_of(derivatives) if has_z else np.empty((*derivatives.shape[:2], 0))
     entries = np.empty((*derivatives.shape[:2], 0))
     if classes is not None and z is not None:
-        entries = _attention_changes(classes, z, z_changes, augmented.log_p_changes())
+        entries = _attention_changes(classes, z, z_changes, augmented.log_p_changes)
     kinds = tuple(direction.kind for direction in directions)
     observables = augmented.observable_changes(states)
     return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes, observables)

@@ -46,16 +46,12 @@ class Difference(System):
     """
 
     def __init__(self, small: MeanFieldQuotient) -> None:
-        self.small, self.eta_Y = small, small.eta_Y
+        self.small, self.eta_Y, self.eta_Z = small, small.eta_Y, small.eta_Z
         kinds, parent = split(small.kinds)
-        self.quotient = quotient_of(kinds, small.full.classes.vocab_size, small.residual)
+        self.quotient = quotient_of(kinds, small.full.classes.vocab_size, small.quotient.lists.residual)
         self.parent = _parents(small.quotient, self.quotient, parent)
         self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self.quotient.width))
         self.parameters = small.parameters
-
-    @property
-    def rate_ratio(self) -> float:
-        return self.small.rate_ratio
 
     def initial_state(self) -> Floats:
         v, copies = np.random.default_rng(0).normal(size=self.parent.size), self.quotient.copies
@@ -177,8 +173,7 @@ def _parents(whole: KindsQuotient, left: KindsQuotient, parent: Ints) -> Ints:
     has = kinds.slot_of_shared >= 0
     values[kinds.slot_of_shared[has]] = was.slot_of_shared[type_was][has]
     columns = np.append(parent, was.number.size)
-    widths = was.number.size + 1
-    places = np.concatenate([columns, columns + widths])
+    places = np.concatenate([columns, was.number.size + 1 + parent])
     for c, p in enumerate(parent):
         mine = np.arange(kinds.first_own[c], kinds.first_own[c + 1])
         theirs = np.arange(was.first_own[p], was.first_own[p + 1])

@@ -14,39 +14,42 @@ class Quotient(NamedTuple):
     """What the right-hand side needs, kind by kind; the state is [z of each different logit, different values of Y].
 
     With N_c classes of kind c and prior p_c, k counts the different tokens of a class, O its different outputs, y the
-    value of Y of the pair. With f_k, r_O = delta - alpha_O and g_k as in `kernels/mean_field/dispatch`,
+    value of Y of the pair. With f_k, r_O = delta - alpha_O and g_k as in `kernels/mean_field/general`,
 
         a_O = sum_k A f_k Y_y,   g_k = sum_O B Y_y r_O,   Y_y' = eta_Y sum_{c,k,O} C f_k r_O,
         z_s' = eta_Z sum_{c,k} D f_k (g_k - f_k (f . g)).
 
     A is the number of tokens of k, B that of outputs of O; C and D count the classes that drive one value y or one
     logit s, times p_c.
+
+    With the residual connection the last entry is the query token, and u = (f + e_q)/sqrt(2) replaces f. For the logits
+    z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k) without k = q: the projection of LN is along f there.
     """
 
-    ranges: Ints  # (kinds, 6) first and last + 1 of the entries, of the outputs and of the terms
-    query: Ints  # (kinds,) entry that is the query token with the residual connection, or -1
+    ranges: Ints  # (kinds, 6) first and last + 1 of the entries, of the outputs and of the pairs
+    residual: bool  # whether the last entry of a kind is the query token
     share: Floats  # (kinds,) N_c p_c
     entry_slot: Ints  # (entries,) state value of the logit
     entries: Floats  # (3, entries) ln P; A; D
     output_number: Floats  # (outputs,) B; the first output of a kind is its next token
-    term_index: Ints  # (3, terms) entry and output within the kind; state value of Y
-    terms: Floats  # (3, terms) A, B, C
+    value: Ints  # (pairs,) state value of Y, all outputs of an entry after each other
+    drive: Floats  # (pairs,) C
 
 
 @kernel(fastmath=EXACT, forceinline=True)
-def attention_of_kind(state, entry, contextual, log_p, tokens, entry_slot, f):
-    """Write f = c/|c| on the first `contextual` entries of a kind."""
+def attention_of_kind(state, entry, m, log_p, tokens, entry_slot, f):
+    """Write f = c/|c| on the m entries of a kind."""
     largest = -math.inf
-    for k in range(contextual):
+    for k in range(m):
         x = log_p[entry + k] + state[entry_slot[entry + k]]
         f[k] = x
         largest = x if x > largest else largest
     square = 0.0
-    for k in range(contextual):
+    for k in range(m):
         f[k] = exp_nonpositive(f[k] - largest)
         square += tokens[entry + k] * f[k] * f[k]
     scale = 1.0 / math.sqrt(square)
-    for k in range(contextual):
+    for k in range(m):
         f[k] *= scale
 
 
@@ -58,30 +61,29 @@ def mean_field_quotient(state, out, lists, rates, work):
     outputs of a kind.
     """
     f, g, r = work[0], work[1], work[2]
-    entry_slot, output_number = lists.entry_slot, lists.output_number
+    entry_slot, output_number, value, C = lists.entry_slot, lists.output_number, lists.value, lists.drive
     log_p, tokens, drive = lists.entries[0], lists.entries[1], lists.entries[2]
-    A, B, C = lists.terms[0], lists.terms[1], lists.terms[2]
-    term_entry, term_output, term_value = lists.term_index[0], lists.term_index[1], lists.term_index[2]
     for i in range(out.size):
         out[i] = 0.0
     loss = 0.0
     for c in range(lists.share.size):
-        entry, output, first, last = lists.ranges[c, 0], lists.ranges[c, 2], lists.ranges[c, 4], lists.ranges[c, 5]
-        m, num_outputs, query = lists.ranges[c, 1] - entry, lists.ranges[c, 3] - output, lists.query[c]
-        contextual = m - 1 if query >= 0 else m
+        entry, output, first = lists.ranges[c, 0], lists.ranges[c, 2], lists.ranges[c, 4]
+        m, num_outputs = lists.ranges[c, 1] - entry, lists.ranges[c, 3] - output
+        contextual = m - 1 if lists.residual else m
         attention_of_kind(state, entry, contextual, log_p, tokens, entry_slot, f)
-        shrink = 1.0
-        if query >= 0:
-            f[query] = 1.0
-            shrink = 1.0 / math.sqrt(2.0)
+        if lists.residual:
+            f[contextual] = 1.0
+            for k in range(m):
+                f[k] *= math.sqrt(0.5)
 
         for j in range(num_outputs):
             r[j] = 0.0
-        for i in range(first, last):
-            r[term_output[i]] += A[i] * f[term_entry[i]] * state[term_value[i]]
+        for k in range(m):
+            share, y = tokens[entry + k] * f[k], first + k * num_outputs
+            for j in range(num_outputs):
+                r[j] += share * state[value[y + j]]
         largest = -math.inf
         for j in range(num_outputs):
-            r[j] *= shrink
             largest = r[j] if r[j] > largest else largest
         others = 0.0
         for j in range(num_outputs):
@@ -95,19 +97,16 @@ def mean_field_quotient(state, out, lists, rates, work):
         loss += lists.share[c] * math.log1p(others / alone)
 
         for k in range(m):
-            g[k] = 0.0
-        for i in range(first, last):
-            k, step = term_entry[i], r[term_output[i]]
-            g[k] += B[i] * step * state[term_value[i]]
-            out[term_value[i]] += rates[0] * shrink * C[i] * f[k] * step
+            dot, y = 0.0, first + k * num_outputs
+            for j in range(num_outputs):
+                dot += output_number[output + j] * r[j] * state[value[y + j]]
+                out[value[y + j]] += rates[0] * C[y + j] * f[k] * r[j]
+            g[k] = dot
         overlap = 0.0
         for k in range(contextual):
             overlap += tokens[entry + k] * f[k] * g[k]
-        if query >= 0:  # d = (I - u u^T) g shrink, u = (f + e_q) shrink, f . e_q = 0
-            projection = (overlap + g[query]) * shrink
-            for k in range(contextual):
-                g[k] = (g[k] - projection * shrink * f[k]) * shrink
-            overlap = (overlap - projection * shrink) * shrink
+        if lists.residual:
+            overlap *= 2.0
         for k in range(contextual):
             out[entry_slot[entry + k]] += rates[1] * drive[entry + k] * f[k] * (g[k] - f[k] * overlap)
     return loss

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
@@ -12,7 +14,6 @@ from snapdyn.dynamics.symmetry.systems import (
     FrozenDecoderQuotient,
     MeanFieldQuotient,
     ModifiedDecoderQuotient,
-    ModifiedFlowQuotient,
     ReducedSystem,
 )
 from snapdyn.dynamics.systems.base import System
@@ -45,14 +46,13 @@ def is_large(system: System) -> bool:
 
 def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
     """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
-    classes, residual = system.classes, getattr(system, "residual", False)
-    is_declared = isinstance(classes, SymmetricClasses) and not system.start_key
-    if is_declared and not (residual and classes.first_query < classes.num_tokens):
+    classes = system.classes
+    if getattr(system, "residual", False) and np.isin(classes.queries, classes.P.indices).any():
+        return None
+    if isinstance(classes, SymmetricClasses) and not system.start_key:
         return classes.exchangeable if classes.exchangeable.number.size <= most else None
     found: Kinds | None = classes.kept.get_or_make(
-        ("kinds", residual, most),
-        system.start_key,
-        lambda: recognised(classes, system.z_initial, residual, most, asked),
+        ("kinds", most), system.start_key, lambda: recognised(classes, system.z_initial, most, asked)
     )
     return found
 
@@ -78,7 +78,7 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     InputError
         Without `at_most`: what is kept of the kinds does not fit into memory.
     """
-    if type(system) not in QUOTIENTS:
+    if type(system) not in QUOTIENTS or (isinstance(system, FrozenDecoder) and system.modified):
         return None
     if at_most not in system.reductions:
         found = _found(system, at_most)
@@ -93,14 +93,11 @@ def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
     most = S - 1.0 if at_most is None else S * at_most
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = S * at_most ** (1 / 3)
-    is_modified_flow = isinstance(system, FrozenDecoder) and system.modified
-    kinds = None if is_modified_flow else kinds_of(system, most, asked)
-    if is_modified_flow:
-        return ModifiedFlowQuotient(system)
+    kinds = kinds_of(system, most, asked)
     if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
-    if not affords(what, bytes_of_quotient(kinds), "reduce=False", asked):
+    if not affords(what, bytes_of_quotient(kinds, getattr(system, "residual", False)), "reduce=False", asked):
         return None
     small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
     return small

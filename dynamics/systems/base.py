@@ -63,6 +63,8 @@ class System(ABC):
         Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
     eta_Y : float
         Rate of the fastest change at a rate ratio of at most 1, per batch-size-1 step; see `time_scale`.
+    eta_Z : float
+        Rate of attention per batch-size-1 step; 0 without attention, or where it is frozen.
 
     Examples
     --------
@@ -93,6 +95,7 @@ class System(ABC):
     classes: SequenceClasses | None = None
     z_initial: Floats | None = None
     eta_Y: float = 1.0
+    eta_Z: float = 0.0
     norm_weights: Floats | None = None
     # Of systems on one value for all that stay equal (`symmetry.systems`): whether logits share values of the state,
     # (`value_of_z` says which), and whether a run keeps these values only, of one class of each kind.
@@ -154,7 +157,7 @@ class System(ABC):
     @property
     def rate_ratio(self) -> float:
         """eta_Z/eta_Y, the quantity that makes the system stiff (0: attention frozen, or no attention)."""
-        return 0.0
+        return self.eta_Z / self.eta_Y
 
     @property
     def time_scale(self) -> float:

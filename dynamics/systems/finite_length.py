@@ -89,10 +89,10 @@ class FiniteLengthMeanField(MeanField):
             self.size = self.layout.size
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         L = self.layout
-        self._work = scratch(9, max(L.max_support, L.num_columns))
+        self._scratch = scratch(8, max(L.max_support, L.num_columns)), scratch(L.max_support * L.num_columns)
         self._arrays = FiniteLength(
-            L.num_slots, L.num_columns, L.indptr, L.entry_row, L.entry_slot, L.entry_first, L.log_p, L.multiplicity,
-            L.prior, L.column, L.last_column_multiplicity, self.eta_Y, self.eta_Z, self.inverse_length,
+            L.indptr, L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.log_p, L.multiplicity, L.prior,
+            L.column, self._columns, self.eta_Y, self.eta_Z, self.inverse_length,
         )  # fmt: skip
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
@@ -116,7 +116,7 @@ class FiniteLengthMeanField(MeanField):
             prior=self.layout.prior if prior is None else prior,
             inverse_length=self.inverse_length if inverse_length is None else inverse_length,
         )
-        return float(finite_length_mean_field(state, out, arrays, self._work))
+        return float(finite_length_mean_field(state, out, arrays, *self._scratch))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         """count_noise (..., S): the expansion parameter, the variance of the frequencies over their mean squared.

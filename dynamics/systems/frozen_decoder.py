@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.kernels.dormand_prince import integrator_of
+from snapdyn.dynamics.kernels.dormand_prince import Integrator, integrator_of
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
 from snapdyn.dynamics.systems.layout import start_key
 from snapdyn.errors import flag, positive
@@ -20,8 +20,9 @@ class FrozenDecoder(System):
     """Eq. (7), or with `modified` Eq. (8)/(26), in expectation over classes, from Y(0) = 0.
 
     Original: Y' = eta_Y sum_n p_n f_n (e_n - alpha_n)^T. Modified: f_n is replaced by f_n - F E' e_n in the
-    update, which decouples the rows of W = F^T Y (Lemma 3). The state is C (S, columns) with Y = F C
-    (original) or Y = F (I - E') C (modified).
+    update, which decouples the rows of W = F^T Y (Lemma 3). With C (S, columns), Y = F C (original) or Y = F (I - E') C
+    (modified). The state is C; in the modified flow nothing couples the classes, so that it is C of each different
+    prior, on the own next token and on every other output.
 
     Parameters
     ----------
@@ -71,32 +72,52 @@ class FrozenDecoder(System):
             require_independent(G)
         others = classes.vocab_size - classes.next_tokens.size
         self.output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
-        self.size = classes.num_classes * self.output_token.size
-        self.columns = np.ones(self.output_token.size)
+        columns = self.output_token.size
+        self.columns = np.ones(columns)
         self.columns[-1] = max(others, 1)
-        outputs, mixing = self.output_token.size, np.eye(classes.num_classes) if self.modified else G
-        self._constants = (outputs, mixing, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
+        self._constants: tuple[Any, ...] = (columns, G, classes.prior, classes.next_index, self.columns[-1], self.eta_Y)
+        if self.modified:
+            prior, self._of_class, self._number = np.unique(classes.prior, return_inverse=True, return_counts=True)
+            own = np.zeros(prior.size, np.int64)
+            self._constants = (2, np.eye(prior.size), prior, own, classes.vocab_size - 1.0, self.eta_Y)
+            copies = np.outer(self._number / classes.num_classes, [1.0, columns - 1.0]) / columns
+            self.norm_weights = copies.ravel()
+        self.size = self._constants[0] * self._constants[2].size
         self._arguments = self.kernel_arguments()
+
+    @property
+    def integrator(self) -> Integrator | None:
+        compiled = super().integrator
+        # Classes of one prior count in the loss.
+        return compiled._replace(knows_loss=not self.modified) if compiled else None
 
     def initial_state(self) -> Floats:
         return np.zeros(self.size)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return *self._constants, scratch(self.output_token.size)
+        return *self._constants, scratch(self._constants[0])
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         return frozen_decoder(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
+        if self.modified:
+            prior, others = self._constants[2], self._constants[4]
+            return float((self._number * prior) @ np.log1p(others * np.exp(state[1::2] - state[::2])))
         return self.write_rate(state, np.empty_like(state))
 
     def _coefficients(self, state: Floats) -> Floats:
-        return state.reshape(*state.shape[:-1], self.classes.num_classes, -1)
+        """C of states (..., size): (..., S, columns)."""
+        if not self.modified:
+            return state.reshape(*state.shape[:-1], self.classes.num_classes, -1)
+        is_other = np.arange(self.output_token.size) != self.classes.next_index[:, None]
+        return state.take(2 * self._of_class[:, None] + is_other, axis=-1)
 
-    def logits(self, state: Floats) -> Floats:
-        """W = F^T Y, (..., S, columns): the decoder's logits for every class, of states (..., size)."""
-        C = self._coefficients(state)
-        return C if self.modified else self._gram @ C
+    def _sums(self, state: Floats) -> Floats:
+        """Sums of C over all outputs, (..., S)."""
+        if not self.modified:
+            return self._coefficients(state) @ self.columns
+        return (state[..., ::2] + self._constants[4] * state[..., 1::2]).take(self._of_class, axis=-1)
 
     @property
     def num_logit_values(self) -> int:
@@ -107,10 +128,10 @@ class FrozenDecoder(System):
         return np.broadcast_to(start, (*state.shape[:-1], start.size))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        own = self._coefficients(state)[..., self.classes.next_index]
         if self.modified:
-            return {"own_logit": np.diagonal(own, axis1=-2, axis2=-1)}
+            return {"own_logit": state[..., ::2].take(self._of_class, axis=-1)}
         # Not a matrix product: the last bits of a large one depend on the number of threads of BLAS.
+        own = self._coefficients(state)[..., self.classes.next_index]
         return {"own_logit": np.einsum("nk,...kn->...n", self._gram, own)}
 
     def decoder(self, state: Floats) -> Floats:
@@ -118,29 +139,25 @@ class FrozenDecoder(System):
         return np.asarray(self._inputs.T @ (np.linalg.solve(self._gram, C) if self.modified else C))
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        return self.row_sums(self._coefficients(state) @ self.columns)
-
-    def row_sums(self, sums: Floats) -> dict[str, Floats]:
-        """The invariant, from the sums of C over all outputs, (..., S)."""
+        sums = self._sums(state)
         if self.modified:
             sums = np.asarray(np.linalg.solve(self._gram, sums[..., None])[..., 0], dtype=np.float64)
         return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        return self.row_sum_scales(np.abs(self._coefficients(state)) @ self.columns)
-
-    def row_sum_scales(self, sums: Floats) -> dict[str, ConservedSum]:
-        """What the rounding of the invariant depends on, from the sums of |C| over all outputs, (..., S)."""
-        S, columns = self.classes.num_classes, float(self.columns.sum())
+        S, sums = self.classes.num_classes, self._sums(np.abs(state))
         if self.modified:
             sums = sums @ np.abs(np.linalg.inv(self._gram))
         scale = np.asarray((sums @ abs(self._inputs)).max(axis=-1))
-        return {"row sum of Y": ConservedSum(self.output_token.size + S, S * columns, scale)}
+        return {"row sum of Y": ConservedSum(self.output_token.size + S, S * float(self.columns.sum()), scale)}
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return np.arange(self._inputs.shape[1]), self.output_token
 
     def value_name(self, index: int) -> str:
-        n, column = divmod(index, self.output_token.size)
+        n, column = divmod(index, self._constants[0])
+        if self.modified:
+            output = "other output" if column else "next token"
+            return f"decoder coefficient of classes of prior {self._constants[2][n]:g}, {output}"
         output = self.output_token[column]
         return f"decoder coefficient of class {n}, output {output if output >= 0 else 'shared'}"

@@ -242,15 +242,7 @@ def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tupl
     return wider, np.concatenate([row_token, missing])
 
 
-def z_row_sums(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
-    """Largest |sum_l (z_ml - z_ml(0))| over queries m, (...), from logits on the slots (..., num_slots)."""
+def z_row_sums(layout: Layout, values: Floats) -> Floats:
+    """Largest |sum_l value_ml| over queries m, (...), of values on the slots (..., num_slots)."""
     first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    change = layout.slot_multiplicity * (z_slots - start)
-    return np.abs(np.add.reduceat(change, first_slots, axis=-1)).max(axis=-1)
-
-
-def z_row_scale(layout: Layout, z_slots: Floats, start: Floats) -> Floats:
-    """Largest sum_l (|z_ml| + |z_ml(0)|) over queries m, (...), from logits on the slots (..., num_slots)."""
-    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    terms = layout.slot_multiplicity * (np.abs(z_slots) + np.abs(start))
-    return np.asarray(np.add.reduceat(terms, first_slots, axis=-1).max(axis=-1))
+    return np.abs(np.add.reduceat(layout.slot_multiplicity * values, first_slots, axis=-1)).max(axis=-1)

@@ -20,7 +20,7 @@ from snapdyn.dynamics.kernels.mean_field.general import (
     three_column_rate,
 )
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
-from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_scale, z_row_sums
+from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_sums
 from snapdyn.errors import InputError, flag, positive
 from snapdyn.memory import scratch
 from snapdyn.parallel import cores
@@ -163,10 +163,6 @@ class MeanField(System):
         is_faster = tiled.is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
         return TiledRate(L, self.eta_Y, self.eta_Z) if is_faster else None
 
-    @property
-    def rate_ratio(self) -> float:
-        return self.eta_Z / self.eta_Y
-
     def initial_state(self) -> Floats:
         start = self.initial_logits  # asks for the memory first
         state = np.zeros(self.size)
@@ -210,7 +206,7 @@ class MeanField(System):
         slots = state[..., : self.layout.num_slots]
         return {
             "row sum of Y": np.abs(self._row_sums(self.decoder(state))).max(axis=-1),
-            "row sum of Z": z_row_sums(self.layout, slots, self.initial_logits),
+            "row sum of Z": z_row_sums(self.layout, slots - self.initial_logits),
         }
 
     def _row_sums(self, Y: Floats) -> Floats:
@@ -225,8 +221,9 @@ class MeanField(System):
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ tokens)
+        logits = np.abs(state[..., : L.num_slots]) + np.abs(self.initial_logits)
         outputs = L.num_columns - 1 + L.last_column_multiplicity
-        z = z_row_scale(L, state[..., : L.num_slots], self.initial_logits) + self.rate_ratio * (1.0 + length) ** 2
+        z = z_row_sums(L, logits) + self.rate_ratio * (1.0 + length) ** 2
         return {
             "row sum of Y": ConservedSum(L.num_columns + S, outputs, rows.max(axis=-1)),
             "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),

@@ -16,7 +16,7 @@ from snapdyn.dynamics.systems.base import (
     checked_classes,
     require_one_class_per_next_token,
 )
-from snapdyn.dynamics.systems.layout import build_layout, start_key, z_row_scale, z_row_sums
+from snapdyn.dynamics.systems.layout import build_layout, start_key, z_row_sums
 from snapdyn.errors import choice, positive
 from snapdyn.memory import scratch
 
@@ -100,10 +100,6 @@ class ModifiedDecoder(System):
         )
         self._arguments = self.kernel_arguments()
 
-    @property
-    def rate_ratio(self) -> float:
-        return self.eta_Z / self.eta_Y
-
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self._start
@@ -130,12 +126,15 @@ class ModifiedDecoder(System):
         return {"h": state[..., self.layout.num_slots :] / self.classes.vocab_size}
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots], self._start)}
+        return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots] - self._start)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         slots, tokens = self.layout.num_slots, self.classes.num_tokens
         lead = np.abs(state[..., slots:]).max(axis=-1)
-        scale = z_row_scale(self.layout, state[..., :slots], self._start) + self.rate_ratio * (1.0 + lead) ** 2
+        scale = (
+            z_row_sums(self.layout, np.abs(state[..., :slots]) + np.abs(self._start))
+            + self.rate_ratio * (1.0 + lead) ** 2
+        )
         return {"row sum of Z": ConservedSum(tokens + self.classes.num_classes, float(tokens), scale)}
 
     def value_name(self, index: int) -> str:

@@ -102,10 +102,6 @@ class SingleCommonToken(System):
         coupling = K / rho0**4 if form == "printed" else (K - 1) / rho0**4
         self._constants = (float(K), float(V), self.eta_Y, self.eta_Z, coupling, 1.0 if form == "printed" else 1 / K)
 
-    @property
-    def rate_ratio(self) -> float:
-        return self.eta_Z / self.eta_Y
-
     def initial_state(self) -> Floats:
         return np.zeros(3)
 

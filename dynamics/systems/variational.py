@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,8 @@ class SensitivitySystem(System):
         self.eta_Y = base.eta_Y
         self.base_size = base.size
         self.scales = np.ones(len(directions))
+        # d ln P/dp on the stored entries of P, (k, nnz), p in its own units.
+        self.log_p_changes = np.zeros((len(directions), 1))
 
     @property
     def name(self) -> str:
@@ -79,17 +82,6 @@ class SensitivitySystem(System):
         n, k = self.base_size, len(self.directions)
         derivatives = states[..., n:].reshape(*states.shape[:-1], k, n)
         return states[..., :n], derivatives * self.scales[:, None]
-
-    def log_p_changes(self) -> Floats:
-        """d ln P/dp on the stored entries of P, (k, nnz), p in its own units."""
-        classes = self.base.classes
-        if classes is None:
-            return np.zeros((len(self.directions), 0))
-        rows = np.zeros((len(self.directions), classes.P.data.size))
-        for row, direction in zip(rows, self.directions, strict=True):
-            if direction.kind == "P" and direction.values is not None:
-                row[:] = direction.values[classes.class_of_entry, classes.P.indices] / classes.P.data
-        return rows
 
     def value_name(self, index: int) -> str:
         block, place = divmod(index, self.base_size)
@@ -128,6 +120,7 @@ class MeanFieldSensitivity(SensitivitySystem):
         self._constants, self._width = rate_arguments(L, base.eta_Y, base.eta_Z)
         k = len(directions)
         self._log_p_changes, self._of_rates = np.zeros((k, L.log_p.size)), np.zeros((k, 2))
+        classes = base.classes
         self._start = np.zeros((1 + k, L.size))
         self._start[0, : L.num_slots] = L.slots(base.classes, base.z_initial)
         for i, direction in enumerate(directions):
@@ -135,12 +128,16 @@ class MeanFieldSensitivity(SensitivitySystem):
                 self._of_rates[i] = direction.kind == "eta_Y", direction.kind == "eta_Z"
                 self.scales[i] = 1.0 / base.parameters[direction.kind]
                 continue
-            entries = self.log_p_changes()[i] if direction.kind == "P" else direction.values
+            entries = direction.values
+            if direction.kind == "P":
+                entries = entries[classes.class_of_entry, classes.P.indices] / classes.P.data
             self.scales[i] = np.abs(entries).max() or 1.0
             if direction.kind == "P":
                 self._log_p_changes[i] = entries / self.scales[i]
             else:
-                self._start[1 + i, : L.num_slots] = L.slots(base.classes, entries / self.scales[i])
+                self._start[1 + i, : L.num_slots] = L.slots(classes, entries / self.scales[i])
+        if not lump:
+            self.log_p_changes = self._log_p_changes * self.scales[:, None]
         self._arguments = self.kernel_arguments()
 
     def initial_state(self) -> Floats:
@@ -222,26 +219,27 @@ class DifferencedSensitivity(SensitivitySystem):
             out[part] += (above - below) / step
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
-        values, changes = super().losses(states)
         if not self.base.has_loss:
-            return values, changes
-        x, derivatives = self.parts(states)
-        for row, at in enumerate(np.ascontiguousarray(x)):
-            values[row] = self.base.loss(at)
-            for i, (higher, lower, step) in enumerate(self._changed):
-                change = derivatives[row, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
-                changes[row, i] = (higher.loss(at + change) - lower.loss(at - change)) / step * self.scales[i]
-        return values, changes
+            return super().losses(states)
+        return _losses(self.base, self.parts(states)[0])["loss"], self._changes(states, _losses)["loss"]
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
+        return self._changes(states, lambda system, x: system.observables(x))
+
+    def _changes(self, states: Floats, measure: Callable[[System, Floats], dict[str, Floats]]) -> dict[str, Floats]:
+        """Derivatives (N, k, ...) of what `measure` gives for a system and its states."""
         x, derivatives = self.parts(states)
         found: dict[str, list[Floats]] = {}
         for i, (higher, lower, step) in enumerate(self._changed):
             change = derivatives[:, i] * (step / (2.0 * self.scales[i]))  # over half the step of the parameter
-            below = lower.observables(x - change)
-            for name, above in higher.observables(x + change).items():
+            below = measure(lower, x - change)
+            for name, above in measure(higher, x + change).items():
                 found.setdefault(name, []).append((above - below[name]) / step * self.scales[i])
         return {name: np.stack(values, axis=1) for name, values in found.items()}
+
+
+def _losses(system: System, states: Floats) -> dict[str, Floats]:
+    return {"loss": np.array([system.loss(state) for state in np.ascontiguousarray(states)])}
 
 
 def with_parameter(system: System, name: str, value: float) -> System:

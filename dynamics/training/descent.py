@@ -138,7 +138,7 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     if not adam:
         invariants = {
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
-            "row sum of Z": z_row_sums(L, z, z_initial[classes.z_coordinates]),
+            "row sum of Z": z_row_sums(L, z - z_initial[classes.z_coordinates]),
         }
     return _trajectory(
         settings, L, (step, saved, status), state, name_of, started,
@@ -204,7 +204,7 @@ def _train_on_representatives(
         )  # fmt: skip
         return made
 
-    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.terms.size)))
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.drive.size)))
     step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
     states = states[:saved]
     Y = None

@@ -37,7 +37,7 @@ class Representatives:
     @property
     def _carried(self) -> KindsQuotient:
         kinds, V = self.classes.exchangeable, self.classes.vocab_size
-        return self.classes.kept.get_or_make(("quotient", False), b"", lambda: quotient_of(kinds, V, False))
+        return self.classes.kept.get_or_make(("quotient", False), b"", lambda: quotient_of(kinds, V))
 
     @property
     def _logits(self) -> Ints:

@@ -178,18 +178,13 @@ def _grade(system: SymbolicSystem, coefficients: list[Fraction]) -> str:
     import sympy
 
     theory = system.theory
-    rate = sympy.Add(
-        *(sympy.Rational(c.numerator, c.denominator) * each for c, each in zip(coefficients, theory.rate, strict=True))
-    )
+    rate = sympy.Add(*(c * each for c, each in zip(coefficients, theory.rate, strict=True)))
     if vanishes(rate):
         return PROVED
     values = [Fraction(float(each)).limit_denominator(10**9) for each in system.parameter_values]
     if not np.array_equal([float(each) for each in values], system.parameter_values):
         return MEASURED
-    here = {
-        symbol: sympy.Rational(each.numerator, each.denominator)
-        for symbol, each in zip(theory.parameters, values, strict=True)
-    }
+    here = dict(zip(theory.parameters, map(sympy.Rational, values), strict=True))
     return AT_PARAMETERS if vanishes(rate.xreplace(here)) else MEASURED
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
 from snapdyn.memory import require_memory
 
 if TYPE_CHECKING:
-    from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory
+    from snapdyn.dynamics.systems.own.theory import Derivative, Measures, SymbolicTheory
 
 NOTHING = np.zeros(0)
 
@@ -40,7 +39,7 @@ class SymbolicSystem(OwnSystem):
 
     @property
     def is_autonomous(self) -> bool:
-        return self.theory.time is None
+        return not self.theory.depends_on_time
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
         self.theory.flow.rate(state, out, self.parameter_values, at_time(t))
@@ -54,7 +53,7 @@ class SymbolicSystem(OwnSystem):
         compiled = self.theory.derivative()
         if compiled is None:
             raise self._lacking("a Jacobian that compiles")
-        compiled.derivative(state, vector, out, self.parameter_values, NOTHING, at_time(t))
+        compiled.rate.derivative(state, vector, out, self.parameter_values, NOTHING, at_time(t))
 
     def observables(self, states: Floats) -> dict[str, Floats]:
         return self._measured(0, self.theory.observables, states)
@@ -133,9 +132,8 @@ def from_sympy(
     name : str
         Name of the system.
     state : mapping
-        Start of each state variable. A key is a Symbol, a MatrixSymbol, an IndexedBase or ArraySymbol with lengths that
-        are numbers, or a tuple or immutable matrix of symbols; the value is a number, an array of the same shape, or
-        an expression in the parameters. A list of pairs is accepted as well.
+        Start of each state variable. A key is a Symbol, or a MatrixSymbol with lengths that are numbers; the value is a
+        number, an array of the same shape, or an expression in the parameters.
     rate : mapping
         d(variable)/dt, for the same keys: expressions in state, parameters and time.
     parameters : mapping, optional
@@ -192,42 +190,33 @@ class SymbolicSensitivity(SensitivitySystem):
     directions : list of Direction
         Parameters by name. Derivatives in the state are with respect to their logarithms (to a parameter itself that is
         0).
-    rate, measures : module
-        From `SymbolicTheory.derivative` and `measure_derivative`.
-    start : callable
-        From `SymbolicTheory.start_derivative`.
+    compiled : Derivative
+        From `SymbolicTheory.derivative`.
     """
 
-    def __init__(
-        self, base: SymbolicSystem, directions: list[Direction], rate: ModuleType, measures: ModuleType, start: Any
-    ) -> None:
+    def __init__(self, base: SymbolicSystem, directions: list[Direction], compiled: Derivative) -> None:
         super().__init__(base, directions)
         self.base: SymbolicSystem = base
         self.size = (1 + len(directions)) * base.size
         require_memory(f"{len(directions)} derivatives of {base.size} values", 160.0 * self.size, "fewer parameters")
-        self._rate, self._measures, self._parameters = rate, measures, base.parameter_values
+        self._compiled, self._parameters = compiled, base.parameter_values
         self._moves = np.zeros((len(directions), self._parameters.size))
         for i, direction in enumerate(directions):
             index = base.parameter_index(direction.kind)
             self._moves[i, index] = abs(self._parameters[index]) or 1.0
             self.scales[i] = 1.0 / self._moves[i, index]
-        changes = np.array(start(*self._parameters.tolist())) / self.scales[:, None]
+        changes = np.array(compiled.start(*self._parameters.tolist())) / self.scales[:, None]
         self._start = np.vstack([base.initial_state(), changes])
 
     @classmethod
     def of(cls, base: SymbolicSystem, directions: list[Direction]) -> SymbolicSensitivity | None:
         """Return the system with derivatives, or None where a derivative has no compiled function."""
-        theory, moving = base.theory, tuple(base.parameter_index(each.kind) for each in directions)
-        ordered = tuple(sorted(moving))
-        rate, measures = theory.derivative(ordered), theory.measure_derivative(ordered)
-        start = theory.start_derivative(moving)
-        if rate is None or measures is None or start is None:
-            return None
-        return cls(base, directions, rate, measures, start)
+        compiled = base.theory.derivative(tuple(base.parameter_index(each.kind) for each in directions))
+        return cls(base, directions, compiled) if compiled else None
 
     @property
     def integrator(self) -> Integrator:
-        return Integrator(self._rate.advance, False)
+        return Integrator(self._compiled.rate.advance, False)
 
     def initial_state(self) -> Floats:
         return self._start.ravel()
@@ -236,7 +225,7 @@ class SymbolicSensitivity(SensitivitySystem):
         return self._parameters, self._moves
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
-        self._rate.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
+        self._compiled.rate.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
         x, derivatives = self.parts(states)
@@ -245,5 +234,7 @@ class SymbolicSensitivity(SensitivitySystem):
         if rows.size:
             for k, state in enumerate(np.ascontiguousarray(x)):
                 for i, move in enumerate(self._moves * self.scales[:, None]):
-                    self._measures.measure_derivative(state, derivatives[k, i], rows[k, i], self._parameters, move)
+                    self._compiled.measures.measure_derivative(
+                        state, derivatives[k, i], rows[k, i], self._parameters, move
+                    )
         return _by_name(named, rows)

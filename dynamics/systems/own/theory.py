@@ -15,7 +15,7 @@ from functools import cache, cached_property, lru_cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import sympy
@@ -71,9 +71,30 @@ Statement = tuple[str, sympy.Expr]
 Measures = Mapping[str, tuple[tuple[int, ...], list[Any]]]
 
 
+def own_symbol(array: str, index: int | str) -> sympy.Symbol:
+    """The symbol whose name is the source of an entry of an array."""
+    return sympy.Symbol(f"{array}[{index}]", real=True)
+
+
+NOW = own_symbol("reals", "dormand_prince.NOW")
+
+
+class Derivative(NamedTuple):
+    """Compiled derivatives when the state moves along `vector` and some parameters along `move`.
+
+    `rate` has derivative(state, vector, out, parameters, move, reals), and rate and integrator of the state with its
+    derivatives; `measures` has measure_derivative(state, vector, out, parameters, move) of the observables, one after
+    the other; `start` gives the derivatives of the start by each of the parameters, as `SymbolicTheory.starting`.
+    """
+
+    rate: ModuleType
+    measures: ModuleType
+    start: Any
+
+
 @dataclass(frozen=True, eq=False)
 class SymbolicTheory:
-    """Expressions of a system in the symbols of the generated code, s0, s1, ... (state), p0, ... (parameters), t.
+    """Expressions of a system in the symbols of the generated code: state[0], ..., parameters[0], ..., the time.
 
     Attributes
     ----------
@@ -81,8 +102,7 @@ class SymbolicTheory:
         Flat, in the order of the arrays.
     start, rate : list of sympy.Expr
         Of the parameters; of all symbols.
-    time : sympy.Symbol or None
-        The symbol t of a system that depends on time.
+    depends_on_time : bool
     observables, conserved : mapping of str to (shape, expressions)
     """
 
@@ -90,7 +110,7 @@ class SymbolicTheory:
     parameters: list[Any]
     start: list[Any]
     rate: list[Any]
-    time: Any
+    depends_on_time: bool
     observables: Measures
     conserved: Measures
 
@@ -99,26 +119,14 @@ class SymbolicTheory:
         """Compiled rate and integrator."""
         return generated_module(self.rate_source(), INTEGRATOR)
 
-    def derivative(self, moving: tuple[int, ...] = ()) -> ModuleType | None:
-        """Compiled rate and integrator of the state with its derivatives; None where one has no compiled function.
-
-        `moving` are the indices of the parameters that may change. The module has derivative(state, vector, out,
-        parameters, move, reals): that of the rate when the state moves along `vector` and the parameters along `move`.
-        """
-        return _rate_derivative(self, moving)
-
-    def measure_derivative(self, moving: tuple[int, ...]) -> ModuleType | None:
-        """Compiled measure_derivative(state, vector, out, parameters, move) of the observables, one after the other."""
-        return _measure_derivative(self, moving)
+    def derivative(self, moving: tuple[int, ...] = ()) -> Derivative | None:
+        """Derivatives by the state and the parameters with the indices `moving`; None where one does not compile."""
+        return _derivative(self, moving)
 
     @cached_property
     def starting(self) -> Any:
         """Start as a function of the parameters; not compiled."""
         return self.of_parameters(self.start)
-
-    def start_derivative(self, moving: tuple[int, ...]) -> Any:
-        """Derivatives of the start by each parameter of `moving`, as `starting`; None where one has no function."""
-        return _start_derivative(self, moving)
 
     def of_parameters(self, expressions: list[Any]) -> Any:
         """Expressions in the parameters as a function of these; not compiled."""
@@ -128,7 +136,7 @@ class SymbolicTheory:
     def measures(self) -> list[ModuleType]:
         """Compiled observables and conserved quantities."""
         every = [assignments(entries_of(named)) for named in (self.observables, self.conserved)]
-        return [generated_module(self.function("measure", "state, out, parameters", each)) for each in every]
+        return [generated_module(function("measure", "state, out, parameters", each)) for each in every]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the generated modules, which another process makes or finds for itself.
@@ -136,25 +144,13 @@ class SymbolicTheory:
 
     def rate_source(self) -> str:
         """Source of the rate."""
-        return self.function("rate", "state, out, parameters, reals", assignments(self.rate))
+        return function("rate", "state, out, parameters, reals", assignments(self.rate))
 
-    def derivative_source(self, name: str, arguments: str, expressions: list[Any], moving: tuple[int, ...]) -> str:
-        """Source of the derivative of `expressions` along `vector` and, for the parameters `moving`, `move`."""
-        variables = [*self.state, *(self.parameters[i] for i in moving)]
-        vectors = [f"vector[{i}]" for i in range(len(self.state))] + [f"move[{i}]" for i in moving]
-        return self.function(name, arguments, product_statements(expressions, variables), vectors)
 
-    def function(self, name: str, arguments: str, statements: Iterable[Statement], vectors: Sequence[str] = ()) -> str:
-        """Source of a function: it loads the symbols that it needs, then makes the statements."""
-        lines, used = [], set()
-        for target, expression in statements:
-            used |= {str(each) for each in expression.free_symbols}
-            lines.append(f"    {target} = {printed(expression)}")
-        loads = [(str(each), f"state[{i}]") for i, each in enumerate(self.state)]
-        loads += [(str(each), f"parameters[{i}]") for i, each in enumerate(self.parameters)]
-        loads += [("t", "reals[dormand_prince.NOW]"), *((f"v{i}", each) for i, each in enumerate(vectors))]
-        loaded = [f"    {symbol} = {source}" for symbol, source in loads if symbol in used]
-        return "\n".join([KERNEL, f"def {name}({arguments}):", *loaded, *lines, "    return 0.0", ""])
+def function(name: str, arguments: str, statements: Iterable[Statement]) -> str:
+    """Source of a function that makes the statements."""
+    lines = [f"    {target} = {printed(expression)}" for target, expression in statements]
+    return "\n".join([KERNEL, f"def {name}({arguments}):", *lines, "    return 0.0", ""])
 
 
 def entries_of(named: Measures) -> list[Any]:
@@ -163,30 +159,17 @@ def entries_of(named: Measures) -> list[Any]:
 
 
 @lru_cache(maxsize=64)
-def _rate_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleType | None:
-    arguments = "state, vector, out, parameters, move, reals"
+def _derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Derivative | None:
+    tangent = {symbol: own_symbol("vector", i) for i, symbol in enumerate(theory.state)}
+    tangent |= {theory.parameters[i]: own_symbol("move", i) for i in moving}
+    arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables) if moving else []
     try:
-        derivative = theory.derivative_source("derivative", arguments, theory.rate, moving)
-    except InputError:  # such as that of loggamma
+        rate = function("derivative", f"{arguments}, reals", product_statements(theory.rate, tangent))
+        measures = function("measure_derivative", arguments, product_statements(measured, tangent))
+        start = theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
+    except (InputError, PrintMethodNotImplementedError):  # such as that of loggamma
         return None
-    return generated_module(theory.rate_source(), derivative, SENSITIVITY)
-
-
-@lru_cache(maxsize=64)
-def _measure_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> ModuleType | None:
-    arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables)
-    try:
-        return generated_module(theory.derivative_source("measure_derivative", arguments, measured, moving))
-    except InputError:
-        return None
-
-
-@lru_cache(maxsize=64)
-def _start_derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Any:
-    try:
-        return theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
-    except PrintMethodNotImplementedError:
-        return None
+    return Derivative(generated_module(theory.rate_source(), rate, SENSITIVITY), generated_module(measures), start)
 
 
 class _Printer(PythonCodePrinter):
@@ -221,20 +204,11 @@ class _Printer(PythonCodePrinter):
         raise PrintMethodNotImplementedError("expected another function: factorial")
 
     def _print_Heaviside(self, expr: Any) -> str:
-        return self._step(expr, "0.0", self._print(expr.args[1]))
-
-    def _print_sign(self, expr: Any) -> str:
-        return self._step(expr, "-1.0", "0.0")
-
-    def _step(self, expr: Any, below: str, at_zero: str) -> str:
-        x = self._print(expr.args[0])
-        return f"(1.0 if {x} > 0.0 else ({below} if {x} < 0.0 else {at_zero}))"
+        x, at_zero = map(self._print, expr.args)
+        return f"(1.0 if {x} > 0.0 else (0.0 if {x} < 0.0 else {at_zero}))"
 
     def _print_DiracDelta(self, expr: Any) -> str:
         return "0.0"  # a derivative by the state, of a function that jumps at this state
-
-    def _print_Abs(self, expr: Any) -> str:
-        return f"math.fabs({self._print(expr.args[0])})"
 
 
 def printed(expression: sympy.Expr) -> str:
@@ -279,16 +253,14 @@ def assignments(expressions: Sequence[sympy.Expr]) -> list[Statement]:
     return [(str(symbol), each) for symbol, each in replacements] + to_out(reduced)
 
 
-def product_statements(expressions: Sequence[sympy.Expr], variables: Sequence[sympy.Symbol]) -> list[Statement]:
-    """Statements for the derivative of `expressions` when `variables` move along v0, v1, ...: forward differentiation.
+def product_statements(expressions: Sequence[sympy.Expr], moving: Mapping[Any, sympy.Symbol]) -> list[Statement]:
+    """Statements for the derivative of `expressions` when the symbols `moving` change: forward differentiation.
 
     Each common subexpression is differentiated by those before it, so that the code has about twice the size of that of
-    the expressions, whatever the number of variables.
+    the expressions, whatever the number of symbols.
     """
     replacements, reduced = common_subexpressions(expressions, "x")
-    tangent: dict[sympy.Symbol, sympy.Expr] = {
-        symbol: sympy.Symbol(f"v{i}", real=True) for i, symbol in enumerate(variables)
-    }
+    tangent = dict(moving)
 
     def along(expression: sympy.Expr) -> sympy.Expr:
         moving = sorted(expression.free_symbols & tangent.keys(), key=str)

@@ -12,8 +12,8 @@ from snapdyn.dynamics.symmetry.reduction import reduced
 from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes, random_system
 
 
-def found_in(classes: SequenceClasses, z: Floats | None = None, residual: bool = False) -> Kinds | None:
-    return recognised(classes, classes.check_z(z), residual, classes.num_classes)
+def found_in(classes: SequenceClasses, z: Floats | None = None) -> Kinds | None:
+    return recognised(classes, classes.check_z(z), classes.num_classes)
 
 
 def content(kinds: Kinds) -> list[object]:
@@ -56,7 +56,7 @@ def test_exchanges_keep_the_system(seed: int) -> None:
     """
     system, _ = random_system(seed)
     classes, z = system.classes, system.z_initial
-    found = recognised(classes, z, system.residual, classes.num_classes)
+    found = recognised(classes, z, classes.num_classes)
     if found is None:
         return
     kind, P = found.members().kind, classes.P.toarray()

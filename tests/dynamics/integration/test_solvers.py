@@ -34,7 +34,7 @@ from snapdyn.dynamics.integration import solvers
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import MOST_EVALUATIONS_LEFT, DormandPrinceSolver, Outlook
 from snapdyn.dynamics.kernels.dormand_prince import Rows
-from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ModifiedDecoderQuotient, ModifiedFlowQuotient
+from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ModifiedDecoderQuotient
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
@@ -230,7 +230,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     integrate(MeanField(single_common_token(10**9, 1, 0.3), 1.0, 1e-9), [1.0], "compiled")
     counts = {kind: len(kind.compiled.advance.signatures) for kind in compiled_systems()}
     here = (MeanField, MeanFieldQuotient, FrozenDecoder, ModifiedDecoder, SingleCommonToken)
-    several = (FrozenDecoder, ModifiedDecoder, ModifiedFlowQuotient, ModifiedDecoderQuotient)
+    several = (FrozenDecoder, ModifiedDecoder, ModifiedDecoderQuotient)
     assert [counts[kind] for kind in here if kind not in several] == [1] * 3
     assert all(counts[kind] <= (2 if kind in several else 1) for kind in counts)  # another test may have run them
     assert len(MeanField.compiled_for_three_columns.advance.signatures) == 1

@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.systems.base import System
 
-KINDS = ("frozen", "modified flow", "Eq. (10) exact", "Eq. (10) leading", "finite length")
+KINDS = ("frozen", "Eq. (10) exact", "Eq. (10) leading", "finite length")
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
@@ -62,8 +62,6 @@ def random_other(seed: int) -> tuple[System, bool]:
     kind = KINDS[seed % len(KINDS)]
     if kind == "frozen":
         return FrozenDecoder(classes, eta_Y, z_initial=z, residual=mean.residual), symmetric
-    if kind == "modified flow":
-        return FrozenDecoder(classes, eta_Y, modified=True, z_initial=z), classes.num_classes > 1
     if kind == "finite length":
         return FiniteLengthMeanField(classes, eta_Y, mean.eta_Z, 1000, z), symmetric
     return ModifiedDecoder(classes, eta_Y, mean.eta_Z, beta=kind.split()[-1], z_initial=z), symmetric

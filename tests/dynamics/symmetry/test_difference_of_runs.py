@@ -63,8 +63,8 @@ def reducible(seed: int) -> tuple[Any, Any]:
     for draw in range(seed, seed + 10_000, 601):
         system = random_system(draw)[0] if draw % 6 == 5 else random_other(draw)[0]
         small = reduced(system)
-        # With frozen attention the original flow is integrated in Y in place of C, in steps of its own.
-        if small and not (isinstance(system, FrozenDecoder) and not system.modified):
+        # With frozen attention Y is integrated in place of C, in steps of its own.
+        if small and not isinstance(system, FrozenDecoder):
             return system, small
     raise AssertionError("no draw has equal values")
 
@@ -87,7 +87,7 @@ def test_runs_differ_less_than_two_errors(seed: int) -> None:
     assert bound.max() < 1e-3 * np.abs(full).max()
 
 
-@pytest.mark.parametrize("seed", [5, 7, 3, 4])
+@pytest.mark.parametrize("seed", [5, 9, 2, 3])
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     """Assert that a run with one count that is wrong by one differs by more than the bound."""
@@ -96,8 +96,8 @@ def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     times, start = end_times(system), small.initial_state()
     right, bound = states(small, start, times, RTOL)[0], bound_of_difference(small, times)
     lists, *rest = small.kernel_arguments()
-    name = "root" if hasattr(lists, "root") else "terms"
-    changed = lists.root**2 if name == "root" else lists.terms.copy()
+    name = "root" if hasattr(lists, "root") else "drive"
+    changed = lists.root**2 if name == "root" else lists.drive.copy()
     changed.ravel()[-1] += 1
     changed = np.sqrt(changed) if name == "root" else changed
     small.kernel_arguments = lambda: (lists._replace(**{name: changed}), *rest)
