@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cases import ATOL, CASES, RTOL, system, times
 from diffrax_program import diffrax_run, diffrax_solver
+from heyoka_program import heyoka_ensemble
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
 from snapdyn.dynamics.integration.driver import integrate_many
@@ -83,6 +84,18 @@ def test_ensemble_in_diffrax(benchmark: Any, route: str, way: str) -> None:
         assert np.abs(run.z - z).max() < 1e-5 * max(1.0, np.abs(z).max())
     benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
     print(f"diffrax, {route}, {way}: {256 / benchmark.stats.stats.min:.0f} trajectories per second")
+
+
+@pytest.mark.benchmark(group="256 copies of case A, rates log-uniform in [0.1, 10], to t = 1e4")
+def test_ensemble_in_heyoka(benchmark: Any) -> None:
+    """The same ensemble in heyoka, Taylor series on all cores."""
+    pytest.importorskip("heyoka")
+    z = benchmark.pedantic(heyoka_ensemble("A", RATES), rounds=3, warmup_rounds=1)
+    ours = integrate_many([MeanField(syn_small(), *pair) for pair in RATES], times("A"), z_only=True)
+    for run, each in zip(ours, z, strict=True):
+        assert np.abs(run.z_support - each).max() < 1e-5 * max(1.0, np.abs(each).max())
+    benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
+    print(f"heyoka: {256 / benchmark.stats.stats.min:.0f} trajectories per second")
 
 
 @pytest.mark.benchmark(group="256 copies of case A, rates log-uniform in [0.1, 10], to t = 1e4")
