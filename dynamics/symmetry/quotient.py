@@ -36,7 +36,8 @@ class RowSum(NamedTuple):
 
     def of(self, values: Floats) -> Floats:
         """Sums (..., rows) of values (..., n). Their bits do not depend on how many there are, as those of `@` do."""
-        return np.asarray(np.add.reduceat(values[..., self.order] * self.weight, self.first, axis=-1))
+        with np.errstate(all="ignore"):  # of a run that overflows
+            return np.asarray(np.add.reduceat(values[..., self.order] * self.weight, self.first, axis=-1))
 
 
 class RowSums(NamedTuple):

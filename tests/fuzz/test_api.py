@@ -169,7 +169,7 @@ def calls(folder: Path) -> dict[str, Call]:
             {"num_classes": 2, "vocab_size": 10, **rates, "rho0": 2.0, "form": "consistent"},
             integrates=True,
         ),
-        "integrate": Call(sd.integrate, {"system": system, **solver, "stop": None}, integrates=True),
+        "integrate": Call(sd.integrate, {"system": system, **solver}, integrates=True),
         "integrate with rates": Call(
             lambda eta_Y, eta_Z: sd.integrate(sd.MeanField(classes(), eta_Y, eta_Z), [1.0]), rates, integrates=True
         ),
@@ -212,7 +212,6 @@ def calls(folder: Path) -> dict[str, Call]:
                 "batch_size": 1,
                 "momentum": 0.0,
                 "form": "consistent",
-                "seed": 0,
                 "max_steps": 100,
                 "branch": "attention",
             },
@@ -298,7 +297,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "needs_transition": False,
             },
         ),
-        "Event": Call(sd.Event, {"function": nothing, "direction": 0, "terminal": False}),
+        "Event": Call(sd.Event, {"function": nothing, "direction": 0, "terminal": False, "vectorized": False}),
         "Box": Call(sd.Box, {"eta": (0.1, 1.0, "log"), "arms": (2, 10)}),
         "Evidence": Call(
             sd.Evidence,
@@ -389,19 +388,15 @@ def calls(folder: Path) -> dict[str, Call]:
                 "out": folder / "figures",
                 "level": "quick",
                 "progress": None,
-                "source": None,
                 "runs": None,
                 "parameters": None,
                 "width": 5.0,
                 "style": "icml",
                 "formats": ["png"],
-                "dpi": 50.0,
             },
         ),
         "figures.compute": Call(figures.compute, {"id": "none", "level": "quick", "runs": None, "eta_Z": 1.0}),
-        "figures.draw": Call(
-            figures.draw, {"id": "none", "dataset": xarray.Dataset(), "width": 5.0, "style": "icml", "tex": False}
-        ),
+        "figures.draw": Call(figures.draw, {"id": "none", "dataset": xarray.Dataset(), "width": 5.0, "style": "icml"}),
         "errors.choice": Call(lambda value: errors.choice("n", value, ("a", "b")), {"value": "a"}),
         "errors.positive": Call(partial(errors.positive, "n"), {"value": 1.0}),
         "errors.fraction": Call(partial(errors.fraction, "n"), {"value": 0.5}),

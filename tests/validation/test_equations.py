@@ -158,7 +158,7 @@ def test_sympy_gives_the_verdict_of_a_derivation(id_: str, verdict: str) -> None
 def test_a_derivation_that_fails_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a derivation with a residual is refuted."""
     good = next(derivation for derivation in derivations() if derivation.id == "entry-bound")
-    wrong = replace(good, id="wrong", residuals=lambda claim: {"always": claim})
+    wrong = replace(good, id="wrong", equations=lambda claim: {"always": claim})
     monkeypatch.setattr("snapdyn.analytic.symbolic.derivation_of", lambda id_: wrong)
     equations.derivation_verdict.cache_clear()
     assert equations.derivation_verdict("wrong") == "refuted"

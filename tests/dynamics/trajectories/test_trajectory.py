@@ -324,13 +324,10 @@ def test_failed_write_keeps_the_old_file(
     path = run.save(tmp_path / "run.nc")
     before = path.read_bytes()
 
-    whole = xarray.Dataset.dump_to_store
-
-    def half(self: Any, store: Any, **_: Any) -> None:
-        whole(self[["time"]], store)
+    def fails(*_: Any) -> bytes:
         raise trouble
 
-    monkeypatch.setattr(xarray.Dataset, "dump_to_store", half)
+    monkeypatch.setattr("snapdyn.dynamics.files.netcdf._trailer", fails)  # after the content is written
     with pytest.raises((InputError, KeyboardInterrupt)) as error:
         run.save(path)
     if isinstance(trouble, OSError):
