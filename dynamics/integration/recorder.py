@@ -253,6 +253,8 @@ class Recorder:
         is_whole = self.ended is not None and self.ended.status == "finished" and not self._collected
         if type(system) not in (MeanField, MeanFieldQuotient) or not is_whole or self.last is None:
             return None
+        if isinstance(system, MeanFieldQuotient) and not self.z_only:
+            return None  # the last bits of products of matrices depend on the number of states
         if self.keeps_states or self.times.size * self.width + system.size > MOST_TOGETHER:
             return None
         layout = system.quotient if isinstance(system, MeanFieldQuotient) else system.layout  # type: ignore[attr-defined]

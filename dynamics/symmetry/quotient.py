@@ -12,39 +12,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 from snapdyn.dynamics.classes.kinds import NONE, Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.quotient import Quotient
 from snapdyn.dynamics.systems.layout import Layout
 
+SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 BYTES_PER_TERM = 50.0  # a whole and a real number, and copies while they are made
 
 
-class RowSum(NamedTuple):
-    """Weighted sums over values each of which belongs to one row."""
-
-    order: Ints  # (n,) the values row by row
-    first: Ints  # (rows,) place of the first value of each row
-    weight: Floats  # (n,) in this order
-
-    @staticmethod
-    def of_rows(row: Ints, weight: Floats) -> RowSum:
-        """Sums over values of which `row` (n,) and `weight` (n,) are given."""
-        order = np.argsort(row, kind="stable")
-        return RowSum(order, np.searchsorted(row[order], np.arange(row.max() + 1)), weight[order].astype(np.float64))
-
-    def of(self, values: Floats) -> Floats:
-        """Sums (..., rows) of values (..., n). Their bits do not depend on how many there are, as those of `@` do."""
-        with np.errstate(all="ignore"):  # of a run that overflows
-            return np.asarray(np.add.reduceat(values[..., self.order] * self.weight, self.first, axis=-1))
-
-
 class RowSums(NamedTuple):
-    """The different row sums over z and over Y, and how many tokens have a row of Y."""
+    """The different row sums as matrices over z and over Y, and how many tokens have a row of Y."""
 
-    z: RowSum  # over types of queries
-    y: RowSum  # over different rows
+    z: scipy.sparse.csr_array | Floats  # (types of queries, num_slots): number of tokens
+    y: scipy.sparse.csr_array | Floats  # (different rows, values of Y): number of outputs
     tokens: Floats  # (different rows,)
 
 
@@ -184,8 +167,13 @@ def _row_sums(kinds: Kinds, rows: list[tuple[Floats, Floats]]) -> RowSums:
     tokens = np.concatenate([kinds.like_shared[shared], own])
     outputs, number = zip(*rows, strict=True)
     row = np.repeat(np.arange(len(rows)), [each.size for each in outputs])
-    y = RowSum.of_rows(row, np.concatenate(outputs))
-    return RowSums(RowSum.of_rows(query_type, tokens), y, np.array(number))
+    return RowSums(_table(query_type, tokens), _table(row, np.concatenate(outputs)), np.array(number))
+
+
+def _table(row: Ints, weight: Floats) -> scipy.sparse.csr_array | Floats:
+    """Matrix of sums over values each of which belongs to one row."""
+    table = scipy.sparse.csr_array((weight, (row, np.arange(row.size))))
+    return np.asarray(table.toarray()) if np.prod(table.shape) <= SMALL_TABLE else table
 
 
 def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Ints:

@@ -146,20 +146,20 @@ class MeanFieldQuotient(ReducedSystem):
         sums, logits = self.quotient.sums, self.num_logit_values
         change = state[..., :logits] - self.kinds.start
         return {
-            "row sum of Y": np.abs(sums.y.of(state[..., logits:])).max(axis=-1),
-            "row sum of Z": np.abs(sums.z.of(change)).max(axis=-1),
+            "row sum of Y": np.abs((sums.y @ state[..., logits:].T).T).max(axis=-1),
+            "row sum of Z": np.abs((sums.z @ change.T).T).max(axis=-1),
         }
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         sums, logits = self.quotient.sums, self.num_logit_values
         change = np.abs(state[..., :logits] - self.kinds.start)
-        rows = sums.y.of(np.abs(state[..., logits:]))
+        rows = (sums.y @ np.abs(state[..., logits:]).T).T
         length = np.sqrt(rows**2 @ sums.tokens)  # as in `MeanField.conserved_sums`
-        z = sums.z.of(change).max(axis=-1) + self.rate_ratio * (1.0 + length) ** 2
+        z = (sums.z @ change.T).T.max(axis=-1) + self.rate_ratio * (1.0 + length) ** 2
         terms = self.quotient.lists.value.size
         return {
             "row sum of Y": ConservedSum(terms, float(self.full.classes.vocab_size), rows.max(axis=-1)),
-            "row sum of Z": ConservedSum(terms, float(sums.z.of(np.ones(logits)).max()), z),
+            "row sum of Z": ConservedSum(terms, float(sums.z.sum(axis=1).max()), z),
         }
 
 

@@ -90,10 +90,9 @@ class FiniteLengthMeanField(MeanField):
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         L = self.layout
         self._scratch = scratch(8, max(L.max_support, L.num_columns)), scratch(L.max_support * L.num_columns)
-        columns = np.append(np.ones(L.num_columns - 1), L.last_column_multiplicity)
         self._arrays = FiniteLength(
             L.indptr, L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.log_p, L.multiplicity, L.prior,
-            L.column, columns, self.eta_Y, self.eta_Z, self.inverse_length,
+            L.column, self._columns, self.eta_Y, self.eta_Z, self.inverse_length,
         )  # fmt: skip
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:

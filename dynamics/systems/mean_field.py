@@ -140,6 +140,12 @@ class MeanField(System):
             return np.zeros(self.layout.num_slots)
         return self.layout.slots(self.classes, self.z_initial)
 
+    @cached_property
+    def _columns(self) -> Floats:
+        columns = np.ones(self.layout.num_columns)
+        columns[-1] = self.layout.last_column_multiplicity
+        return columns
+
     def _require_indices(self) -> None:
         L = self.layout
         if self.size > LARGEST_STATE:
@@ -205,27 +211,22 @@ class MeanField(System):
     def invariants(self, state: Floats) -> dict[str, Floats]:
         slots = state[..., : self.layout.num_slots]
         return {
-            "row sum of Y": np.abs(self._row_sums(self.decoder(state))).max(axis=-1),
+            "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
             "row sum of Z": z_row_sums(self.layout, slots - self.initial_logits),
         }
 
-    def _row_sums(self, Y: Floats) -> Floats:
-        """Sums over all outputs, (..., rows). The bits do not depend on how many there are, as those of `@` do."""
-        return Y[..., :-1].sum(axis=-1) + self.layout.last_column_multiplicity * Y[..., -1]
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         L, S = self.layout, self.classes.num_classes
-        rows = self._row_sums(np.abs(self.decoder(state)))
+        rows = np.abs(self.decoder(state)) @ self._columns
         tokens = np.ones(L.num_rows)
         tokens[L.entry_row] = L.multiplicity
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ tokens)
         logits = np.abs(state[..., : L.num_slots]) + np.abs(self.initial_logits)
-        outputs = L.num_columns - 1 + L.last_column_multiplicity
         z = z_row_sums(L, logits) + self.rate_ratio * (1.0 + length) ** 2
         return {
-            "row sum of Y": ConservedSum(L.num_columns + S, outputs, rows.max(axis=-1)),
+            "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
             "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),
         }
 
