@@ -63,6 +63,7 @@ def test_diffrax(benchmark: Any, case: str, route: str) -> None:
     assert np.abs(z_of(saved) - ours).max() < 1e-5
 
 
+CLASSES = syn_small()
 RATES = np.exp(np.random.default_rng(0).uniform(np.log(0.1), np.log(10.0), (256, 2)))
 
 
@@ -79,7 +80,7 @@ def test_ensemble_in_diffrax(benchmark: Any, route: str, way: str) -> None:
     rates = jnp.asarray(RATES)
     many = jax.jit(jax.vmap(solve) if way == "vmap" else lambda rates: jax.lax.map(solve, rates))
     saved = benchmark.pedantic(lambda: jax.block_until_ready(many(rates)), rounds=3, warmup_rounds=1)
-    ours = integrate_many([MeanField(syn_small(), *pair) for pair in RATES[:3]], times("A"), z_only=True)
+    ours = integrate_many([MeanField(CLASSES, *pair) for pair in RATES[:3]], times("A"), z_only=True)
     for run, z in zip(ours, np.asarray(saved)[:3], strict=True):
         assert np.abs(run.z - z).max() < 1e-5 * max(1.0, np.abs(z).max())
     benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
@@ -91,7 +92,7 @@ def test_ensemble_in_heyoka(benchmark: Any) -> None:
     """The same ensemble in heyoka, Taylor series on all cores."""
     pytest.importorskip("heyoka")
     z = benchmark.pedantic(heyoka_ensemble("A", RATES), rounds=3, warmup_rounds=1)
-    ours = integrate_many([MeanField(syn_small(), *pair) for pair in RATES], times("A"), z_only=True)
+    ours = integrate_many([MeanField(CLASSES, *pair) for pair in RATES], times("A"), z_only=True)
     for run, each in zip(ours, z, strict=True):
         assert np.abs(run.z_support - each).max() < 1e-5 * max(1.0, np.abs(each).max())
     benchmark.extra_info["trajectories per second"] = 256 / benchmark.stats.stats.min
@@ -103,7 +104,7 @@ def test_ensemble_in_heyoka(benchmark: Any) -> None:
 @pytest.mark.parametrize("kept", ["z only", "z, loss, invariants"])
 def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
     """Wall time of the whole ensemble, without the construction of the systems."""
-    systems = [MeanField(syn_small(), *pair) for pair in RATES]
+    systems = [MeanField(CLASSES, *pair) for pair in RATES]
     options = {"rtol": RTOL, "atol": ATOL, "method": "compiled", "z_only": kept == "z only"}
     integrate_many(systems[:2], times("A"), 1, **options)
     runs = benchmark.pedantic(integrate_many, args=(systems, times("A"), threads), kwargs=options, rounds=10)
@@ -116,7 +117,7 @@ def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
 def test_kernel_alone(benchmark: Any) -> None:
     """The compiled integrator alone, on one thread, z only: solvers and arrays are made before."""
     request = Request(times("A"), "compiled", RTOL, ATOL, z_only=True)
-    plans = [plan_run(MeanField(syn_small(), *pair), request) for pair in RATES]
+    plans = [plan_run(MeanField(CLASSES, *pair), request) for pair in RATES]
     saved = np.empty((request.times.size, plans[0].system.num_logit_values))
 
     def solvers() -> tuple[tuple[Any, ...], dict[str, Any]]:
