@@ -135,7 +135,7 @@ CLAIM = Claim(
             difference,
             WRONG,
             replace(WIDE, name="any classes and bias", num_distinct=(1, 4), ratio=(1e-3, 1e2), start=(0.1, 3.0)),
-            evaluations=(200, 2000),
+            evaluations=(60, 2000),
             directed=False,
         ),
         Property(

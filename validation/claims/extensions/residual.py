@@ -309,7 +309,7 @@ CLAIM = Claim(
                 SLOW_ATTENTION, LATE, UNIFORM, INFINITE_LENGTH,
             ),
             controls={"wrong theory: the residual changes nothing": partial(final_logit, residual=False)},
-            evaluations=(60, 2000),
+            evaluations=(20, 1000),
             beyond={"two queries of two classes, t = 1": two_queries(end=1.0)},
         ),
         Property(
