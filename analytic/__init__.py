@@ -5,8 +5,10 @@ Importing this package loads numpy only. `snapdyn.analytic.symbolic` needs sympy
 
 from snapdyn.analytic.attention import SpeedCoefficients, relative_gain, speed_coefficients
 from snapdyn.analytic.growth import (
+    GrowthExponentPieces,
     common_token_logit,
     growth_exponent,
+    growth_exponent_pieces,
     xi,
 )
 from snapdyn.analytic.many_classes import (
@@ -17,9 +19,11 @@ from snapdyn.analytic.many_classes import (
 from snapdyn.analytic.orbit import Orbit, single_common_token_orbit
 from snapdyn.analytic.overlapping_decoder import (
     LadderGaps,
+    OverlapDecoder,
     first_ladder_gaps,
     ladder_gaps,
     largest_ladder_gap,
+    overlap_decoder,
     transition_time_with_overlap,
 )
 from snapdyn.analytic.profile_growth import (
@@ -38,8 +42,10 @@ from snapdyn.analytic.transition_times import omega_1, transition_time, u_minus,
 __all__ = [
     "DistinctProfile",
     "GrowthAndCommonLogit",
+    "GrowthExponentPieces",
     "LadderGaps",
     "Orbit",
+    "OverlapDecoder",
     "SpeedCoefficients",
     "bounds_of_growth",
     "common_token_logit",
@@ -55,11 +61,13 @@ __all__ = [
     "growth_exponent",
     "growth_exponent_of_many_classes",
     "growth_exponent_of_profile",
+    "growth_exponent_pieces",
     "growth_exponent_with_drift",
     "h",
     "ladder_gaps",
     "largest_ladder_gap",
     "omega_1",
+    "overlap_decoder",
     "relative_gain",
     "single_common_token_orbit",
     "speed_coefficients",

@@ -1,10 +1,13 @@
 """Common token and growth exponent in the simplified system of Section 7 (Theorem 4, Eqs. 13-14, 122-131)."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma, gamma_integral
-from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array
+from snapdyn.analytic.transition_times import transition_time
+from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array, time_array
 
 FORMS = ("consistent", "printed")
 # Their fourth powers, times K, are numbers.
@@ -200,3 +203,94 @@ def growth_exponent(
     if form == "consistent":
         return total_growth / count_array("num_classes", num_classes, 1)
     return total_growth - np.log(_feedback(num_classes, rho0, form)) / 4
+
+
+class GrowthExponentPieces(NamedTuple):
+    """The two printed pieces of B_n, Eq. (14), each NaN outside the times for which it is printed.
+
+    Attributes
+    ----------
+    early : float or ndarray
+        (1/4) ln(C0 + 2 (V-1)^2/(K V^2) eta_Y eta_Z t^2), NaN for t >= `early_until`.
+    late : float or ndarray
+        (1/4) ln(C0 + 2 K (V-1)^2/V^2 (eta_Z/eta_Y) ln^2(V eta_Y t/K)), NaN for t < `late_from`.
+    early_until : float or ndarray
+        t0' = K ln V/eta_Y, in batch-size-1 steps.
+    late_from : float or ndarray
+        t0 = 2 (1+omega_1) t0', in batch-size-1 steps.
+    """
+
+    early: FloatArray
+    late: FloatArray
+    early_until: FloatArray
+    late_from: FloatArray
+
+
+@broadcasting
+def growth_exponent_pieces(
+    t: ArrayLike,
+    eta_Y: ArrayLike,
+    eta_Z: ArrayLike,
+    vocab_size: ArrayLike,
+    num_classes: ArrayLike,
+    rho0: ArrayLike,
+) -> GrowthExponentPieces:
+    """Both printed pieces of B_n(t), Eq. (14): before t0' = K ln V/eta_Y, and from t0 = 2 (1+omega_1) t0' on.
+
+    One query, one common token, K uniform classes, zero start. All arguments broadcast.
+
+    Parameters
+    ----------
+    t : array_like
+        Time in batch-size-1 steps, >= 0.
+    eta_Y : array_like
+        Learning rate of the decoder, per step, > 0.
+    eta_Z : array_like
+        Learning rate of the attention, per step, > 0.
+    vocab_size : array_like
+        V, number of decoder outputs, whole and >= 4.
+    num_classes : array_like
+        K, number of sequence classes, whole and >= 1.
+    rho0 : array_like
+        Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
+
+    Returns
+    -------
+    GrowthExponentPieces
+        The early and the late piece, and the two times that bound them.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: arXiv 2305.16380v4, Eq. (14), as printed: both start from (1/4) ln C0, C0 = rho0^4/K. Derivations
+    ``early-piece`` and ``late-piece`` (h ~ eta_Y s/V early, V h ~ ln(V eta_Y s) late).
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> pieces = analytic.growth_exponent_pieces([10.0, 1000.0], 1.0, 0.5, vocab_size=1000, num_classes=10, rho0=2.0)
+    >>> pieces.early.round(3), pieces.late.round(3)
+    (array([0.612,   nan]), array([  nan, 1.797]))
+    >>> print(f"{pieces.early_until:.1f} {pieces.late_from:.1f}")
+    69.1 182.3
+    """
+    t, eta_Y, eta_Z = time_array("t", t), positive_array("eta_Y", eta_Y), positive_array("eta_Z", eta_Z)
+    V, K = count_array("vocab_size", vocab_size, 2), count_array("num_classes", num_classes, 1)
+    C0 = 1 / _feedback(K, rho0, "printed")
+    early_until = transition_time(K, V, eta_Y, kind="start")
+    late_from = transition_time(K, V, eta_Y, kind="end")
+    shrink = ((V - 1) / V) ** 2
+    early = np.log(C0 + 2 * shrink / K * eta_Y * eta_Z * t**2) / 4
+    # Before late_from the logarithm may not exist; it is evaluated at late_from and masked.
+    log_visits = np.log(V * eta_Y * np.maximum(t, late_from) / K)
+    late = np.log(C0 + 2 * K * shrink * eta_Z / eta_Y * log_visits**2) / 4
+    return GrowthExponentPieces(
+        np.where(t < early_until, early, np.nan)[()],
+        np.where(t >= late_from, late, np.nan)[()],
+        early_until,
+        late_from,
+    )

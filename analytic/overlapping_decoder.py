@@ -43,6 +43,36 @@ from snapdyn.errors import (
 )
 
 
+class OverlapDecoder(NamedTuple):
+    """State of the decoder at N times, all of shape (N,) and dimensionless.
+
+    Attributes
+    ----------
+    own : ndarray
+        Probability alpha_n of the right output.
+    other : ndarray
+        Probability of one output of another class.
+    rest : ndarray
+        Probability of one output of no class (of an output that does not exist where K = V).
+    lead_own : ndarray
+        Logit of the right output over an output of no class.
+    lead_other : ndarray
+        Logit of another class's output over an output of no class.
+    beta : ndarray
+        beta_nk of the original flow: minus the coefficient of f_k in Y (e_n - alpha_n), k != n.
+    beta_integral : ndarray
+        Integral of beta over eta_Y t/K, from 0.
+    """
+
+    own: FloatArray
+    other: FloatArray
+    rest: FloatArray
+    lead_own: FloatArray
+    lead_other: FloatArray
+    beta: FloatArray
+    beta_integral: FloatArray
+
+
 class _Leads:
     """Leads and time as functions of g, in the notation of the module's docstring."""
 
@@ -78,6 +108,61 @@ class _Leads:
     def beta_integral(self, g: FloatArray) -> FloatArray:
         sum_ = self.v(g) + g
         return (self.K * g**2 / 2 + self.others * sum_ * (g - sum_ / (2 * self.m))) / (1 - self.rho) ** 2
+
+
+@broadcasting
+def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> OverlapDecoder:
+    """State of the original flow (7) at identical overlaps, attention frozen, zero start, uniform classes.
+
+    Parameters
+    ----------
+    t : array_like, shape (N,) or scalar
+        Times in batch-size-1 steps, >= 0, in any order.
+    eta_Y : float
+        Learning rate of the decoder, per step, > 0.
+    vocab_size : int
+        V >= K, number of decoder outputs.
+    num_classes : int
+        K >= 2.
+    overlap : float
+        rho = f_n.f_k in [0, 1), equal for every pair of classes.
+
+    Returns
+    -------
+    OverlapDecoder
+        Arrays (N,), N = 1 for a scalar time. Relative error of the leads and of the integral below 1e-12.
+
+    Raises
+    ------
+    InputError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    Source: derived here from arXiv 2305.16380v4, Eq. (7), in this module's docstring; derivations
+    ``overlap-lead-other``, ``overlap-lead-own``, ``overlap-time``, ``overlap-beta`` and ``overlap-beta-integral``.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> decoder = analytic.overlap_decoder([0.0, 60.0, 600.0], 1.0, vocab_size=1000, num_classes=10, overlap=0.5)
+    >>> decoder.own.round(4)
+    array([0.001 , 0.1979, 0.9695])
+    >>> decoder.lead_other.round(4)
+    array([0.    , 2.7497, 4.8473])
+    """
+    K, V, rho = _family(num_classes, vocab_size, overlap)
+    times = np.atleast_1d(time_array("t", t))
+    if times.ndim != 1:
+        raise InputError(f"expected t 1-d, received {times.ndim}-d; flatten it")
+    leads = _Leads(K, V, rho)
+    g = leads.of_time(positive("eta_Y", eta_Y) * times / K)
+    v, d = leads.v(g), leads.d(g)
+    rest = 1 / (np.exp(v + d) + (K - 1) * np.exp(v) + V - K)
+    other, own = rest * np.exp(v), rest * np.exp(v + d)
+    error = (K - 1) * other + (V - K) * rest  # 1 - own
+    beta = (g * (error + other) + leads.others * (v + g) * rest * np.expm1(v)) / (1 - rho)
+    return OverlapDecoder(own, other, rest, v + d, v, beta, leads.beta_integral(g))
 
 
 @broadcasting
@@ -214,8 +299,7 @@ def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, o
 
     Notes
     -----
-    Source: derived here, point 4 of this module's docstring; derivations ``overlap-lead-other``, ``overlap-lead-own``,
-    ``overlap-beta`` and ``overlap-beta-integral``. Memory of earlier
+    Source: derived here, point 4 of this module's docstring; derivation ``overlap-beta-integral``. Memory of earlier
     attention is neglected: in runs with (eta_Z/eta_Y)(V h)^2 << 1 only.
 
     Examples
@@ -325,11 +409,8 @@ def _drives(
     t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return beta int gamma d(eta_Y s) under Eq. (10) with the exact beta, and int beta d(eta_Y s) of the flow (7)."""
+    original = overlap_decoder(t, eta_Y, vocab_size, num_classes, overlap).beta_integral
     K, V, rho = _family(num_classes, vocab_size, overlap)
-    times, eta_Y = np.atleast_1d(time_array("t", t)), positive("eta_Y", eta_Y)
-    if times.ndim != 1:
-        raise InputError(f"expected t 1-d, received {times.ndim}-d; flatten it")
-    leads = _Leads(K, V, rho)
+    eta_Y = positive("eta_Y", eta_Y)
     beta = V * (1 + (V - 1) * rho) / ((V - 1) ** 2 * (1 - rho) * (1 + (K - 1) * rho))
-    exact = beta * eta_Y / K * gamma_integral(times, eta_Y, V, K)
-    return exact, leads.beta_integral(leads.of_time(eta_Y * times / K))
+    return beta * eta_Y / K * gamma_integral(np.atleast_1d(t), eta_Y, V, K), original

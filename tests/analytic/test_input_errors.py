@@ -22,6 +22,7 @@ CALLS: dict[str, tuple[Callable, dict]] = {
     "common_token_logit": (analytic.common_token_logit, GROWTH),
     "xi": (analytic.xi, GROWTH),
     "growth_exponent": (analytic.growth_exponent, GROWTH),
+    "growth_exponent_pieces": (analytic.growth_exponent_pieces, GROWTH),
 }
 BAD_VALUES: dict[str, list] = {
     "t": [-1.0, np.nan, np.inf, [1.0, -2.0]],

@@ -24,16 +24,16 @@ TIMES = np.array([0.01, 1.0, 10.0, 100.0, 3000.0])
 
 
 @cache
-def integrated(name: str, times: tuple[float, ...] = tuple(TIMES)) -> tuple[np.ndarray, np.ndarray]:
-    """Integrate y_k of Eq. (7), each over its K class outputs and one of the V-K equal others: alpha_n and int beta."""
+def integrated(name: str) -> dict[str, np.ndarray]:
+    """Integrate y_k of Eq. (7), each over its K class outputs and one of the V-K equal others, and int beta."""
     rho, K, V = FAMILIES[name]
     gram = (1 - rho) * np.eye(K) + rho
     outputs = np.append(np.ones(K), V - K)
 
-    def probabilities(y: np.ndarray) -> np.ndarray:
+    def probabilities(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         logits = gram @ y
         alpha = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return alpha / (alpha @ outputs)[:, None]
+        return logits, alpha / (alpha @ outputs)[:, None]
 
     def beta(y: np.ndarray, alpha: np.ndarray) -> float:
         error = -alpha[0]
@@ -42,36 +42,75 @@ def integrated(name: str, times: tuple[float, ...] = tuple(TIMES)) -> tuple[np.n
 
     def rates(t: float, state: np.ndarray) -> np.ndarray:
         y = state[:-1].reshape(K, K + 1)
-        alpha = probabilities(y)
+        _, alpha = probabilities(y)
         return np.append((np.eye(K, K + 1) - alpha).ravel(), beta(y, alpha))
 
-    solution = solve_ivp(rates, (0, times[-1]), np.zeros(K * (K + 1) + 1), "LSODA", times, rtol=1e-11, atol=1e-17)
+    solution = solve_ivp(rates, (0, TIMES[-1]), np.zeros(K * (K + 1) + 1), "LSODA", TIMES, rtol=1e-11, atol=1e-17)
     assert solution.success
-    own = [probabilities(state[:-1].reshape(K, K + 1))[0, 0] for state in solution.y.T]
-    return np.array(own), solution.y[-1]
+    rows = []
+    for state in solution.y.T:
+        y = state[:-1].reshape(K, K + 1)
+        logits, alpha = probabilities(y)
+        lead = logits[0] - logits[0, -1]
+        rows.append([alpha[0, 0], alpha[0, 1], alpha[0, -1], lead[0], lead[1], beta(y, alpha), state[-1]])
+    return dict(zip(analytic.OverlapDecoder._fields, np.array(rows).T, strict=True))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_the_closed_form_is_the_solution_of_equation_7(name: str) -> None:
+    """Assert that probabilities, leads, beta and its integral equal direct integration."""
+    rho, K, V = FAMILIES[name]
+    decoder = analytic.overlap_decoder(TIMES * K / 0.5, 0.5, V, K, rho)
+    for field, expected in integrated(name).items():
+        np.testing.assert_allclose(getattr(decoder, field), expected, rtol=1e-6, atol=1e-12, err_msg=field)
+
+
+@pytest.mark.parametrize("name", ["moderate", "strong", "nearly parallel"])
+def test_no_overlap_is_not_the_solution(name: str) -> None:
+    """Assert that the comparison excludes the decoupled flow, and Remark 1's rate for K < V (negative controls)."""
+    rho, K, V = FAMILIES[name]
+    expected = integrated(name)["own"]
+    decoupled = analytic.overlap_decoder(TIMES * K, 1.0, V, K, 0.0).own
+    slowed = analytic.overlap_decoder(TIMES * K, 1 - rho, V, K, 0.0).own
+    assert np.abs(decoupled / expected - 1).max() > 1e-2
+    assert np.abs(slowed / expected - 1).max() > 1e-2
+
+
+def test_limits_are_equation_45_and_remark_1() -> None:
+    """Assert that rho = 0 gives h, and K = V gives h at the rate (1-rho) eta_Y."""
+    t = np.geomspace(1e-3, 1e9, 13)
+    no_overlap = analytic.overlap_decoder(t, 0.7, 1000, 5, 0.0)
+    np.testing.assert_allclose(no_overlap.lead_own, 1000 * analytic.h(t / 5, 0.7, 1000), rtol=1e-12)
+    assert np.all(no_overlap.lead_other == 0)
+    np.testing.assert_allclose(no_overlap.beta_integral, 1000 * analytic.h(t / 5, 0.7, 1000) ** 2 / 2, rtol=1e-12)
+    full = analytic.overlap_decoder(t, 0.7, 8, 8, 0.3)
+    np.testing.assert_allclose(full.lead_own - full.lead_other, 8 * analytic.h(t / 8, 0.7 * 0.7, 8), rtol=1e-12)
 
 
 @pytest.mark.parametrize(("rho", "K", "V"), [(0.5, 3, 50), (0.99, 10, 10**7), (1e-6, 2, 10**12)])
 def test_time_at_high_precision(rho: float, K: int, V: int) -> None:
-    """Assert the transition against 30-digit quadrature of the time up to alpha = 1/u*."""
-    with mp.workdps(40):
-        m1 = mp.mpf(rho) * V / (1 - mp.mpf(rho))
-        others, level = (V - K) / (1 + m1), mp.log(mp.lambertw((V - 1) / mp.e))
+    """Assert that 30-digit quadrature of the time up to the returned lead gives the time back."""
+    for t in (1e-3, 30.0, 1e6):
+        decoder = analytic.overlap_decoder(t, 1.0, V, K, rho)
+        with mp.workdps(40):
+            m1 = mp.mpf(rho) * V / (1 - mp.mpf(rho))
+            others = (V - K) / (1 + m1)
+            d_end = mp.mpf(float(decoder.lead_own[0] - decoder.lead_other[0]))
 
-        def v(g: mp.mpf) -> mp.mpf:
-            return mp.log1p(m1 * -mp.expm1(-g))
+            def d(g: mp.mpf, m1: mp.mpf = m1, others: mp.mpf = others) -> mp.mpf:
+                return others * (mp.log1p(m1 * -mp.expm1(-g)) + g) + K * g
 
-        def d(g: mp.mpf) -> mp.mpf:
-            return others * (v(g) + g) + K * g
-
-        low, high = mp.mpf(0), mp.log(V) / K
-        for _ in range(120):
-            g = (low + high) / 2
-            low, high = (g, high) if d(g) + level < mp.log(K - 1 + (V - K) * mp.exp(-v(g))) else (low, g)
-        # In the variable d the integrand changes by a factor e per unit.
-        integral = mp.quad(lambda g: mp.exp(d(g)), [0, *(low * mp.mpf(2) ** -k for k in range(39, -1, -1))])
-        time = (integral + (K - 1) * low + others * (v(low) + low)) / (1 - mp.mpf(rho))
-    assert float(time) * K == pytest.approx(float(analytic.transition_time_with_overlap(K, V, 1.0, rho)), rel=1e-12)
+            low, high = mp.mpf(0), d_end / K
+            for _ in range(120):
+                low, high = ((low + high) / 2, high) if d((low + high) / 2) < d_end else (low, (low + high) / 2)
+            # In the variable d the integrand changes by a factor e per unit.
+            edges = [low * mp.mpf(2) ** -k for k in range(40)]
+            integral = mp.quad(lambda g: mp.exp(d(g)), [0, *reversed(edges)])
+            time = (integral + (K - 1) * low + others * (mp.log1p(m1 * -mp.expm1(-low)) + low)) / (1 - mp.mpf(rho))
+        # The error of d is magnified by d ln t/d d <= 1 + d, and a difference of leads costs their ratio.
+        lead = float(decoder.lead_own[0])
+        slack = (1 + float(d_end)) * lead / float(d_end)
+        assert float(time) == pytest.approx(t / K, rel=1e-13 * slack)
 
 
 def test_bounds_of_the_transition() -> None:
@@ -96,8 +135,8 @@ def test_alpha_at_the_transition_is_that_of_the_peak(name: str) -> None:
     """Assert that alpha = 1/u* at the returned time."""
     rho, K, V = FAMILIES[name]
     t = analytic.transition_time_with_overlap(K, V, 0.3, rho)
-    alpha = integrated(name, (0.3 * float(t) / K,))[0][0]
-    assert alpha == pytest.approx(1 / analytic.u_peak(V), rel=1e-7)
+    alpha = analytic.overlap_decoder(t, 0.3, V, K, rho).own[0]
+    assert alpha == pytest.approx(1 / analytic.u_peak(V), rel=1e-11)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -109,7 +148,7 @@ def test_gaps_are_ratios_of_beta_integrals(name: str) -> None:
     t = TIMES * K
     drive = beta * analytic.gamma_integral(t, 1.0, V, K) / K
     gaps = analytic.ladder_gaps(t, 1.0, V, K, rho)
-    expected = drive / integrated(name)[1]
+    expected = drive / integrated(name)["beta_integral"]
     np.testing.assert_allclose(1 + gaps.modified, expected, rtol=1e-6)
     np.testing.assert_allclose(gaps.leading, E_prime[0, 1] / beta - 1, rtol=1e-12)
     # The start, and the fall from there.
@@ -118,7 +157,7 @@ def test_gaps_are_ratios_of_beta_integrals(name: str) -> None:
     assert early == pytest.approx(float(first.modified), rel=1e-5)
     assert np.all(np.diff(gaps.modified) < 1e-12)
     # The scale of the largest gap is the end of the run.
-    original = integrated(name)[1]
+    original = integrated(name)["beta_integral"]
     largest = max(np.abs(drive - original).max() / original[-1], -float(first.leading))
     assert analytic.largest_ladder_gap(t, 1.0, V, K, rho) == pytest.approx(largest, rel=1e-6)
 
@@ -144,23 +183,25 @@ def test_overlap_strong_enough_changes_the_sign() -> None:
         assert gaps[1] == pytest.approx(late, abs=0.005)
 
 
-def test_order_of_times() -> None:
-    """Assert that times come in any order, and that a scalar gives one row."""
-    both = analytic.ladder_gaps([50.0, 5.0], 1.0, 100, 5, 0.2).modified
-    alone = analytic.ladder_gaps(50.0, 1.0, 100, 5, 0.2).modified
-    assert alone.shape == (1,)
-    assert alone[0] == pytest.approx(both[0], rel=1e-13)
-    assert both[0] < both[1]
+def test_order_of_times_and_zero() -> None:
+    """Assert that times come in any order, a scalar gives one row, and t = 0 is exact."""
+    both = analytic.overlap_decoder([50.0, 0.0], 1.0, 100, 5, 0.2)
+    assert (both.lead_own[1], both.lead_other[1], both.beta[1], both.beta_integral[1]) == (0, 0, 0, 0)
+    assert both.own[1] == pytest.approx(0.01, rel=1e-15)
+    alone = analytic.overlap_decoder(50.0, 1.0, 100, 5, 0.2)
+    assert alone.own.shape == (1,)
+    assert alone.own[0] == pytest.approx(both.own[0], rel=1e-13)
 
 
 def test_extreme_times_are_quiet() -> None:
-    """Assert finite gaps that fall, at the ends of the range, without floating-point trouble."""
+    """Assert finite, monotone leads at the ends of the range without floating-point trouble."""
     t = np.geomspace(1e-9, 1e15, 30)
     for rho, K, V in ((1e-9, 2, 10**12), (0.9999, 300, 10**9), (0.5, 2, 2)):
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            gaps = analytic.ladder_gaps(t, 1.0, V, K, rho).modified
-        assert np.isfinite(gaps).all()
-        assert np.all(np.diff(gaps) < 1e-9 * (1 + np.abs(gaps).max()))
+            decoder = analytic.overlap_decoder(t, 1.0, V, K, rho)
+        assert np.all(np.diff(decoder.lead_own) > 0)
+        assert np.all(np.diff(decoder.beta_integral) > 0)
+        assert np.all(decoder.beta > 0)
 
 
 @pytest.mark.parametrize(
