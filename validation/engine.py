@@ -238,7 +238,9 @@ def simplified(prop: Property, instance: Any) -> Any:
             reading = prop.at(candidate)
         except InputError:
             return False
-        return not reading.unmet and reading.measured is not None and not reading.measured.holds
+        if reading.unmet or reading.measured is None or reading.measured.holds:
+            return False
+        return not prop.with_rounding(candidate, reading.measured).holds
 
     return shrink(instance, fails, domain.simpler)
 

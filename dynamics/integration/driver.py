@@ -91,6 +91,7 @@ def integrate(
         FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the integrator that "auto" takes for them, DOP853.
         "auto": 1000 state values or more, at most half as many kinds as classes and at most half of the values.
         `trajectory.stats` gives the number of values in "state_size" and that of the full system in "full_state_size".
+
     Returns
     -------
     Trajectory

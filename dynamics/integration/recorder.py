@@ -51,8 +51,8 @@ from snapdyn.memory import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
-# Runs of up to so many numbers are observed together: for more, the overhead of calls does not matter.
-MOST_TOGETHER = 100_000
+# Runs of systems of up to so many values are checked together: for larger ones the overhead of calls does not matter.
+MOST_TOGETHER = 10_000
 IMPLICIT = ("LSODA", "BDF", "Radau", "CVODE")
 STAGES = 16  # largest number of stages that a method other than Chebyshev's adds
 MARGIN = 10.0
@@ -142,7 +142,7 @@ class Recorder:
             return
         states, losses = zip(*self._waiting, strict=True)
         known = None if any(each is None for each in losses) else np.concatenate(losses)
-        self._collected.append(self._observables(np.concatenate(states), known))
+        self._collected.append(self._observables(states[0] if len(states) == 1 else np.concatenate(states), known))
         self._waiting.clear()
 
     def _observables(self, states: Floats, losses: Floats | None = None) -> dict[Any, Floats]:
@@ -248,63 +248,39 @@ class Recorder:
 
     @property
     def layout_key(self) -> Any:
-        """What runs have in common whose states can be observed together; None for a run to be observed by itself."""
+        """What runs have in common whose ends can be checked together; None for a run to be checked by itself."""
         system = self.system
-        is_whole = self.ended is not None and self.ended.status == "finished" and not self._collected
-        if type(system) not in (MeanField, MeanFieldQuotient) or not is_whole or self.last is None:
+        is_whole = self.ended is not None and self.ended.status == "finished" and self.last is not None
+        if not is_whole or not self.z_only or self.keeps_states or system.size > MOST_TOGETHER:
             return None
-        if isinstance(system, MeanFieldQuotient) and not self.z_only:
-            return None  # the last bits of products of matrices depend on the number of states
-        if self.keeps_states or self.times.size * self.width + system.size > MOST_TOGETHER:
-            return None
-        layout = system.quotient if isinstance(system, MeanFieldQuotient) else system.layout  # type: ignore[attr-defined]
-        return id(layout), id(system.classes), self.times.size, self.z_only
+        # Subclasses may have other conserved sums.
+        layout = {MeanField: "layout", MeanFieldQuotient: "quotient"}.get(type(system))
+        return None if layout is None else (id(getattr(system, layout)), id(system.classes))
 
 
 def trajectories(recorders: Sequence[Recorder]) -> list[Trajectory]:
-    """Trajectories of runs that have ended, in their order; the states of runs of one layout are observed together."""
+    """Trajectories of runs that have ended, in their order; the ends of runs of one layout are checked together."""
     alike = defaultdict(list)
     for recorder in recorders:
         if (key := recorder.layout_key) is not None:
             alike[key].append(recorder)
     for group in alike.values():
-        at_once = max(1, NUMBERS_AT_ONCE // (group[0].times.size * group[0].width))
-        for first in range(0, len(group), at_once):
-            _observe_together(group[first : first + at_once])
+        _check_together(group)
     return [recorder.trajectory() for recorder in recorders]
 
 
-def _observe_together(group: Sequence[Recorder]) -> None:
-    """Convert the states of runs that differ in their rates only, and check their conserved sums."""
-    first = group[0]
-    ratios = np.array([each.system.rate_ratio for each in group])
-    if first.z_only:
-        for recorder in group:
-            recorder._observe()
-        system = with_ratios(first.system, ratios)
-        ends = np.array([each.last[1] for each in group])  # type: ignore[index]
-        with np.errstate(all="ignore"):
-            changes, sums = system.invariants(ends), system.conserved_sums(ends)
-    else:
-        whole = copy.copy(first)
-        whole.system = with_ratios(first.system, np.repeat(ratios, first.times.size))
-        whole._waiting = [waiting for each in group for waiting in each._waiting]
-        whole._observe()
-        values = whole._collected.pop()
-        of_runs = {key: each.reshape(len(group), -1, *each.shape[1:]) for key, each in values.items()}
-        for i, recorder in enumerate(group):
-            recorder._waiting, recorder._sums = [], whole._sums
-            recorder._collected.append({key: each[i] for key, each in of_runs.items()})
-        changes = {key[1]: each for key, each in values.items() if key[0] == "invariant"}
-        sums = {name: each._replace(scale=values["scale", name]) for name, each in whole._sums.items()}
-    stats = [each.ended.stats for each in group]  # type: ignore[union-attr]
+def _check_together(group: Sequence[Recorder]) -> None:
+    """Check the conserved sums at the ends of runs that differ in their rates only."""
+    system = with_ratios(group[0].system, np.array([each.system.rate_ratio for each in group]))
+    ends = np.array([each.last[1] for each in group if each.last])
+    stats = [each.ended.stats for each in group if each.ended]
     numbers = {name: np.array([[each[name]] for each in stats]) for name in ("evaluations", "steps")}
     kept = np.ones(len(group), bool)
-    for name, each in sums.items():
-        shaped = each._replace(scale=each.scale.reshape(len(group), -1))
-        with np.errstate(all="ignore"):
-            bound = violation_bound(shaped, stats[0] | numbers)
-            kept &= (changes[name].reshape(len(group), -1) <= bound).all(axis=1)
+    with np.errstate(all="ignore"):
+        changes = system.invariants(ends)
+        for name, each in system.conserved_sums(ends).items():
+            bound = violation_bound(each._replace(scale=each.scale[:, None]), stats[0] | numbers)
+            kept &= changes[name] <= bound[:, 0]
     for recorder, keeps in zip(group, kept.tolist(), strict=True):
         recorder._keeps_sums = keeps
 

@@ -16,6 +16,7 @@ from snapdyn.dynamics import (
     System,
     integrate,
 )
+from snapdyn.dynamics.integration.events import EventWatcher
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array
 from tests.dynamics.helpers import EPS
@@ -153,8 +154,8 @@ def test_events_do_not_change_the_run() -> None:
 
 
 @pytest.mark.parametrize("log_time", [False, True])
-def test_compiled_events_are_those_of_steps_from_python(log_time: bool) -> None:
-    """Assert the times of crossings of z, Y and the loss to 1e-9, and that they are more exact than a wrong polynomial.
+def test_compiled_events_are_those_of_steps_from_python(log_time: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert the times of crossings of z, Y and the loss to 1e-9, and that straight lines between samples would not do.
 
     scipy's DOP853 makes the same steps and locates crossings on its own dense output.
     """
@@ -176,6 +177,14 @@ def test_compiled_events_are_those_of_steps_from_python(log_time: bool) -> None:
         assert event.t == pytest.approx(times[event.name], rel=1e-9)
         assert event.t == pytest.approx(8.0, rel=1e-8)
     assert times["z"] == pytest.approx(times["all z"], rel=1e-12)
+
+    def straight(self: EventWatcher, at: Array, states: Array, tau: Array) -> Array:
+        nodes, values = np.append(self._tau, at), np.vstack([self._state, states])
+        return np.array([[np.interp(each, nodes, value) for value in values.T] for each in tau])
+
+    monkeypatch.setattr(EventWatcher, "_between", straight)
+    wrong = integrate(mean_field_system(), [40.0], "compiled", events=events, **options)
+    assert all(abs(event.t / times[event.name] - 1) > 1e-7 for event in wrong.events)
 
 
 def test_a_vectorized_function_returns_a_number_for_each_time() -> None:

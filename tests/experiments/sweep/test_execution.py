@@ -144,7 +144,7 @@ def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest
 def test_a_log_shows_how_far_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Assert lines with the finished cells and the remaining time where stderr is no terminal."""
+    """Assert lines with the finished cells where stderr is no terminal; tests of the terminal say the time left."""
     monkeypatch.setattr("snapdyn.commands.terminal.SECONDS_BETWEEN_LINES", 0.0)
     assert swept(GOOD, tmp_path) == 0
     lines = capsys.readouterr().err.splitlines()
