@@ -171,6 +171,7 @@ CLAIM = Claim(
             largest(beta_of_original_flow),
             DOMAIN,
             conditions=CONDITIONS,
+            evaluations=(60, 2000),
             controls={"wrong theory: beta from E', as under the modified flow": largest(modified_beta)},
             corrected=True,
         ),
@@ -180,6 +181,7 @@ CLAIM = Claim(
             largest(spread_by_overlap, 1 + 1e-6),
             DOMAIN,
             conditions=CONDITIONS,
+            evaluations=(60, 2000),
             corrected=True,
         ),
         Property(

@@ -189,7 +189,7 @@ CLAIM = Claim(
     f"(12) holds to {MISSED:.0%} of B only.",
     expected="conditional",
     properties=(
-        bounds(MEAN_FIELD, RARE_COMMON, MISSED, (100, 4000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),
+        bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),
         bounds(EXACT, WITH_DISTINCT, 0.0, (60, 2000)),
     ),
     picture=picture,

@@ -99,7 +99,7 @@ def of_symmetric_classes(
     """Property of symmetric classes under Eq. (10), with exact or `leading` beta; `more` conditions."""
     rung = "modified decoder, leading beta" if leading else "modified decoder"
     conditions = (*SYMMETRIC, *more)
-    return Property(name, rung, measure, domain, conditions, controls, (200, 2000), corrected)
+    return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
 
 
 # Set-up of readings (b) and (c) under Eq. (10).

@@ -197,6 +197,7 @@ CLAIM = Claim(
                 horizon=(1e-2, 1e2),
             ),
             conditions=(*ONE_COMMON, FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON),
+            evaluations=(60, 2000),
             controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
         ),
         of_symmetric_classes(

@@ -235,7 +235,7 @@ CLAIM = Claim(
             LATE_FAMILY,
             conditions=(*AFTER, SMALL_SHARE, MANY_OUTPUTS, NOT_FASTER),
             controls={WITHOUT: partial(without_speed_control, rate=slope)},
-            evaluations=(200, 2000),
+            evaluations=(60, 2000),
             beyond=lambda: {"ten common tokens": of_the_paper(syn_small(), 1.0)},
         ),
         Property(
@@ -245,7 +245,7 @@ CLAIM = Claim(
             ANY_LATE,
             conditions=(*AFTER, INDEPENDENT_ATTENTION, UNIFORM),
             controls={WITHOUT: partial(without_speed_control, rate=power)},
-            evaluations=(200, 2000),
+            evaluations=(60, 2000),
         ),
         of_symmetric_classes(
             "largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, so chi = O((ln t)^(1/(a K)))",
