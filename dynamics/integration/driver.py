@@ -31,6 +31,7 @@ FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1
 MOST_STEPS_AT_ONCE = 10**9
 STEPS_SAMPLED = 64  # between looks at the events
+MEMBERS_TOGETHER = 512
 NEVER = threading.Event()
 
 
@@ -302,9 +303,17 @@ def integrate_many(
             raise InputError(f"{error} (systems[{number}])") from error
 
     calls = [partial(member, number, system) for number, system in enumerate(systems)]
-    made = in_threads(calls, threads, stop, progress)
-    together = iter(trajectories([each for each in made if isinstance(each, Recorder)]))
-    return [next(together) if isinstance(each, Recorder) else each for each in made]
+    found: list[Trajectory] = []
+    for first in range(0, len(calls), MEMBERS_TOGETHER):  # so that the states of few members wait in memory
+        report = progress and partial(_report, progress, first, len(calls))
+        made = in_threads(calls[first : first + MEMBERS_TOGETHER], threads, stop, report)
+        together = iter(trajectories([each for each in made if isinstance(each, Recorder)]))
+        found += [next(together) if isinstance(each, Recorder) else each for each in made]
+    return found
+
+
+def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
 
 
 def _make_steps(

@@ -51,8 +51,8 @@ from snapdyn.memory import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000
-# Runs of systems of up to so many values are checked together: for larger ones the overhead of calls does not matter.
-MOST_TOGETHER = 10_000
+# Runs of up to so many numbers are observed together: for larger ones the overhead of calls does not matter.
+MOST_TOGETHER = 20_000
 IMPLICIT = ("LSODA", "BDF", "Radau", "CVODE")
 STAGES = 16  # largest number of stages that a method other than Chebyshev's adds
 MARGIN = 10.0
@@ -248,39 +248,58 @@ class Recorder:
 
     @property
     def layout_key(self) -> Any:
-        """What runs have in common whose ends can be checked together; None for a run to be checked by itself."""
+        """What runs have in common whose states can be observed together; None for a run to be observed by itself."""
         system = self.system
         is_whole = self.ended is not None and self.ended.status == "finished" and self.last is not None
-        if not is_whole or not self.z_only or self.keeps_states or system.size > MOST_TOGETHER:
+        if not is_whole or self._collected or self.keeps_states:
             return None
-        # Subclasses may have other conserved sums.
-        layout = {MeanField: "layout", MeanFieldQuotient: "quotient"}.get(type(system))
-        return None if layout is None else (id(getattr(system, layout)), id(system.classes))
+        if self.times.size * self.width + system.size > MOST_TOGETHER:
+            return None
+        if type(system) is MeanField:  # a subclass may have other conserved sums
+            return id(system.layout), id(system.classes)
+        # The last bits of the quotient's products of matrices depend on the number of states; a check may differ there.
+        is_quotient = type(system) is MeanFieldQuotient and self.z_only
+        return (id(system.quotient), id(system.classes)) if is_quotient else None  # type: ignore[attr-defined]
 
 
 def trajectories(recorders: Sequence[Recorder]) -> list[Trajectory]:
-    """Trajectories of runs that have ended, in their order; the ends of runs of one layout are checked together."""
+    """Trajectories of runs that have ended, in their order; the states of runs of one layout are observed together."""
     alike = defaultdict(list)
     for recorder in recorders:
         if (key := recorder.layout_key) is not None:
             alike[key].append(recorder)
     for group in alike.values():
-        _check_together(group)
+        _observe_together(group)
     return [recorder.trajectory() for recorder in recorders]
 
 
-def _check_together(group: Sequence[Recorder]) -> None:
-    """Check the conserved sums at the ends of runs that differ in their rates only."""
-    system = with_ratios(group[0].system, np.array([each.system.rate_ratio for each in group]))
-    ends = np.array([each.last[1] for each in group if each.last])
+def _observe_together(group: Sequence[Recorder]) -> None:
+    """Convert the states of runs that differ in their rates only, and check their conserved sums."""
+    first = group[0]
+    ratios = np.array([each.system.rate_ratio for each in group])
+    if first.z_only:
+        system = with_ratios(first.system, ratios)
+        ends = np.array([each.last[1] for each in group if each.last])
+        with np.errstate(all="ignore"):
+            changes, sums = system.invariants(ends), system.conserved_sums(ends)
+    else:
+        whole = Recorder(with_ratios(first.system, np.repeat(ratios, first.times.size)), first.times, False, False)
+        whole._waiting = [waiting for each in group for waiting in each._waiting]
+        whole._observe()
+        (values,) = whole._collected
+        for i, recorder in enumerate(group):
+            part = slice(i * first.times.size, (i + 1) * first.times.size)
+            recorder._waiting, recorder._sums = [], whole._sums
+            recorder._collected.append({key: each[part] for key, each in values.items()})
+        changes = {key[1]: each for key, each in values.items() if key[0] == "invariant"}
+        sums = {name: each._replace(scale=values["scale", name]) for name, each in whole._sums.items()}
     stats = [each.ended.stats for each in group if each.ended]
     numbers = {name: np.array([[each[name]] for each in stats]) for name in ("evaluations", "steps")}
     kept = np.ones(len(group), bool)
-    with np.errstate(all="ignore"):
-        changes = system.invariants(ends)
-        for name, each in system.conserved_sums(ends).items():
-            bound = violation_bound(each._replace(scale=each.scale[:, None]), stats[0] | numbers)
-            kept &= changes[name] <= bound[:, 0]
+    for name, each in sums.items():
+        with np.errstate(all="ignore"):
+            bound = violation_bound(each._replace(scale=each.scale.reshape(len(group), -1)), stats[0] | numbers)
+            kept &= (changes[name].reshape(len(group), -1) <= bound).all(axis=1)
     for recorder, keeps in zip(group, kept.tolist(), strict=True):
         recorder._keeps_sums = keeps
 

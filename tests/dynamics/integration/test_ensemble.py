@@ -109,3 +109,19 @@ def test_ctrl_c_in_an_ensemble_keeps_finished_members() -> None:
     assert len(statuses) == 12
     assert statuses.count("finished") >= 3
     assert set(statuses) <= {"finished", "interrupted"}
+
+
+def test_an_ensemble_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that progress counts all members over the parts, and that Ctrl-C in the first part ends the others."""
+    monkeypatch.setattr("snapdyn.dynamics.integration.driver.MEMBERS_TOGETHER", 5)
+    seen: list[tuple[int, int]] = []
+    runs = integrate_many(members(), [1.0, 10.0], threads=2, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(done, 12) for done in range(1, 13)]
+    for system, run in zip(members(), runs, strict=True):
+        np.testing.assert_array_equal(run.z, integrate(system, [1.0, 10.0]).z)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    stopped = integrate_many(members(), [1e3], threads=1, progress=interrupt)
+    assert [run.status for run in stopped[5:]] == ["interrupted"] * 7
