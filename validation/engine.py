@@ -16,7 +16,6 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, choice, shown
-from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
@@ -30,8 +29,9 @@ OUTSIDE_SHARE = 0.25  # of instances outside the conditions on which the stateme
 DIRECTED_SHARE = 0.3
 # Draws per instance of the budget, at most: conditions may leave few of them.
 MOST_DRAWS = 20
-# Number of instances from which the directed search starts, quick and full.
-STARTS = (2, 10)
+# Evaluations of the directed search per instance from which it starts, and members of its population.
+PER_START = 400
+MEMBERS = (8, 30)
 # Evaluations that simplifying a counterexample may take.
 SHRINK_BUDGET = 300
 # Two columns of numbers that are the same up to rounding, mirrored or inverted, say the same.
@@ -145,15 +145,15 @@ class Examination:
         return None
 
 
-def examine(prop: Property, level: str, seed: int) -> Examination:
+def examine(prop: Property, budget: int, seed: int) -> Examination:
     """Search the domain of a property for a counterexample.
 
     Parameters
     ----------
     prop : Property
         The statement.
-    level : "quick" or "full"
-        Which of the property's budgets to use.
+    budget : int
+        Number of instances inside the conditions to draw; the directed search takes `DIRECTED_SHARE` of it on top.
     seed : int
         Root of the SeedSequence whose child i draws instance i.
 
@@ -169,7 +169,6 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
     """
     domain = prop.domain
     assert domain is not None
-    budget = prop.evaluations[LEVELS.index(level)]
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
     most_corners, most_outside = max(1, round(CORNER_SHARE * budget)), max(1, round(OUTSIDE_SHARE * budget))
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
@@ -194,33 +193,40 @@ def examine(prop: Property, level: str, seed: int) -> Examination:
             ranking.append((measured.slack, i, instance))
         for name, wrong in prop.controls.items():
             found.controls[name].add(measured, prop.number(instance, wrong))
-    starts = [instance for _, _, instance in sorted(ranking, key=lambda entry: entry[:2])[: STARTS[level == "full"]]]
+    ranking.sort(key=lambda entry: entry[:2])
+    starts = [instance for _, _, instance in ranking[: max(1, pushed // PER_START)]]
 
     def violation(instance: Any) -> float:
         measured = found.add(prop, instance, most_outside)
         return OUTSIDE if measured is None else -measured.slack
 
-    for start in starts if pushed else ():
-        push(violation, domain, start, max(pushed // len(starts), 1))
+    for i, start in enumerate(starts if pushed else ()):
+        push(violation, domain, start, max(pushed // len(starts), 1), np.random.SeedSequence(seed, spawn_key=(0, i)))
     return found
 
 
-def push(violation: Callable[[Any], float], domain: Family | Box, start: Any, steps: int) -> None:
-    """Increase the violation by Nelder-Mead from `start`, inside the domain, by at most `steps` evaluations.
+def push(
+    violation: Callable[[Any], float], domain: Family | Box, start: Any, evaluations: int, seed: np.random.SeedSequence
+) -> None:
+    """Increase the violation by differential evolution around `start`, inside the domain, by `evaluations` at most.
 
-    `violation` is positive where the statement fails, smooth below 0, and OUTSIDE where its conditions are not met.
+    `violation` is positive where the statement fails, and OUTSIDE where its conditions are not met.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import differential_evolution
 
     def objective(x: Floats) -> float:
         instance = domain.moved(start, x)
         return math.inf if instance is None else -violation(instance)
 
-    simplex = domain.simplex(start)
-    options = {"initial_simplex": simplex, "maxfev": steps, "adaptive": True, "xatol": 1e-3, "fatol": 0.0}
-    # Corners of the simplex outside the conditions have infinite values.
-    with np.errstate(invalid="ignore"):
-        minimize(objective, simplex[0], method="Nelder-Mead", options=options)
+    x, bounds, step = domain.coordinates(start)
+    rng = np.random.default_rng(seed)
+    members = min(max(evaluations // 10, MEMBERS[0]), MEMBERS[1])
+    population = x + step * rng.standard_normal((members, x.size))
+    population[0] = x
+    differential_evolution(
+        objective, bounds, init=np.clip(population, *bounds.T), maxiter=max(evaluations // members - 1, 0), tol=0,
+        mutation=(0.3, 0.9), polish=False, seed=rng,
+    )  # fmt: skip
 
 
 def simplified(prop: Property, instance: Any) -> Any:

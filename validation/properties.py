@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cached_property
 from typing import Any
 
 from snapdyn.dynamics.files.user_files import described
@@ -168,7 +168,7 @@ class Property:
             given = getattr(self, name)
             if not callable(given):
                 given = dict(instance(name, given, Mapping, "give {name of the setting: instance}"))
-            object.__setattr__(self, name, cache(given) if callable(given) else given)
+            object.__setattr__(self, name, given)
 
     @property
     def role(self) -> Role:
@@ -180,12 +180,20 @@ class Property:
         given = getattr(self, which)
         if not callable(given):
             return given
+        if which in self._made:
+            return self._made[which]
         try:
-            return instance(which, given(), Mapping, "return {name of the setting: instance}")
+            self._made[which] = instance(which, given(), Mapping, "return {name of the setting: instance}")
         except Exception as error:  # whatever the code of a claim raises
             raise InputError(
                 f"expected the {which} of {self.name!r}, received {described(error, '')}; correct the function"
             ) from error
+        return self._made[which]
+
+    @cached_property
+    def _made(self) -> dict[str, Mapping[str, Any]]:
+        """Settings that a function made."""
+        return {}
 
     def on(self, instance: Any) -> list[Measured]:
         """Numbers of the statement and of its wrong theories on a dataset, each with its role, name and rung."""

@@ -223,7 +223,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     """Examine a property and add what was found: the worst case, the worst outside, and each wrong theory."""
     domain = prop.domain
     assert domain is not None
-    found = examine(prop, evidence.level, evidence.seed)
+    found = examine(prop, prop.evaluations[LEVELS.index(evidence.level)], evidence.seed)
     evidence.tried += found.tried
     evidence.undecided += found.undecided
     if found.worst is None:

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 import snapdyn
+from snapdyn.commands.attack import attack
 from snapdyn.commands.check import check
 from snapdyn.commands.compare import compare
 from snapdyn.commands.equations import equations
@@ -106,6 +107,7 @@ def _help(command: Callable[..., int]) -> str:
 for command, names in (
     (check, None),
     (validate, None),
+    (attack, None),
     (equations, None),
     (figures, figure_ids),
     (report, None),

@@ -419,6 +419,8 @@ def _run(
         chosen |= {"method": "compiled", "rtol": 1e-10}
     if system.size > SMALL:
         chosen = {"atol": max(resolution(instance), 1e-13)}
+    if instance.solver:
+        chosen = {"method": instance.solver, "rtol": 1e-10, "atol": resolution(instance)}
     compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
     chosen["most_evaluations"] = most_evaluations(system.size, compiled)
     chosen = {"rtol": 1e-8, "log_time": True} | chosen | options

@@ -15,7 +15,7 @@ from snapdyn.errors import InputError, number, shown, text
 
 # Draws with a number from here on are random choices of corners.
 CORNER_CHOICE = 10**9
-# Size of the first simplex of the directed search, of 1 for a whole range.
+# Spread of the first population of a directed search, of 1 for a whole range.
 FIRST_STEP = 0.25
 
 
@@ -154,10 +154,10 @@ class Box:
         for i in rng.permutation(len(ends))[:most]:
             yield dict(zip(self.ranges, ends[i], strict=True))
 
-    def simplex(self, start: Mapping[str, float]) -> Floats:
-        """First simplex (n + 1, n) of a directed search from `start`, towards the middle of the box."""
+    def coordinates(self, start: Mapping[str, float]) -> tuple[Floats, Floats, float]:
+        """Shares (n,) of the ranges at `start`, their bounds (n, 2), and the spread of a first population."""
         x = np.array([range_.share(start[name]) for name, range_ in self.ranges.items()])
-        return np.vstack([x, x + np.diag(np.where(x < 0.5, FIRST_STEP, -FIRST_STEP))])
+        return x, np.tile([0.0, 1.0], (x.size, 1)), FIRST_STEP
 
     def moved(self, start: Mapping[str, float], x: Floats) -> dict[str, float]:
         """Instance at a point of the directed search that began at `start`."""

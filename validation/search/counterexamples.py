@@ -35,6 +35,8 @@ class Counterexample:
         Violation when it was stored; the claim that names the counterexample measures it again.
     tried : int
         Number of instances that the search tried.
+    mechanism : str
+        What breaks the statement there, in one sentence.
     instance : Instance
         The instance on which the statement fails.
     """
@@ -44,6 +46,7 @@ class Counterexample:
     rung: str
     violation: float
     tried: int
+    mechanism: str
     instance: Instance
 
 

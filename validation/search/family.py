@@ -5,25 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
+from snapdyn import analytic
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.validation.search.counterexamples import simpler_instances
 from snapdyn.validation.search.instance import Instance
 
-# Smallest share of a token; the effect of a token with a smaller share is negligible.
-SMALLEST_SHARE = 1e-4
-# Ranges whose two ends make the corners of a family.
-CORNERS = ("num_classes", "vocab_size", "eta_Y", "ratio", "horizon")
-# Size of the first simplex of the directed search: a factor exp(0.5) in every number of the instance.
+# Smallest share of a token, and smallest prior.
+SMALLEST_SHARE = 1e-6
+# Spread of the first population of a directed search: a factor exp(0.5) in every number of the instance.
 FIRST_STEP = 0.5
 # Draws with a number from here on are corners.
 FIRST_CORNER = 10**9
+# Shares of the common tokens of a class in corners: with the last, classes of one common token differ by 1e-6.
+COMMON_SHARES = (0.01, 0.5, 0.99, 1 - 1e-6)
+# Last times of corners, in units of t0.
+TIMES = (1.0, 2.0, 1e6)
 # Of classes, and of tokens of a kind: an instance is a dense table.
 MOST_TOKENS = 1000
 LARGEST_VOCABULARY = 2**53
@@ -167,6 +169,10 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             and inside(self.horizon, instance.horizon)
             and (instance.uniform or not self.uniform)
             and (instance.own_next_tokens or self.shared_next_tokens)
+            and (instance.seq_len is None if self.seq_len is None else inside(self.seq_len, instance.seq_len or 0))
+            and instance.start is None
+            and instance.momentum == 0
+            and (not self.equal_profiles or bool(np.ptp(np.sort(instance.P, axis=1), axis=0).max() <= 1e-9))
             and self.admits(instance)
         )
 
@@ -174,17 +180,13 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         """Whether `instance` is one of sequence classes."""
         return isinstance(instance, Instance)
 
-    def simplex(self, start: Instance) -> Floats:
-        """First simplex (n + 1, n) of a directed search from `start`, on the logarithms of its numbers."""
-        x = np.concatenate(
-            [
-                np.log(start.P[start.P > 0]),
-                [] if start.uniform else np.log(start.weights),
-                np.log([start.vocab_size, start.eta_Y, start.ratio, start.horizon]),
-            ]
-        )
-        rng = np.random.default_rng(np.random.SeedSequence(start.seed, spawn_key=(start.number, 0)))
-        return np.vstack([x, x + FIRST_STEP * np.diag(rng.choice([-1.0, 1.0], size=x.size))])
+    def coordinates(self, start: Instance) -> tuple[Floats, Floats, float]:
+        """Logarithms (n,) of the numbers of `start`, their bounds (n, 2), and the spread of a first population."""
+        shares = [np.log(start.P[start.P > 0] / start.P.max()), [] if start.uniform else np.log(start.prior)]
+        ranges = np.log([self.vocab_size, self.eta_Y, self.ratio, self.horizon])
+        x = np.concatenate([*shares, np.log([start.vocab_size, start.eta_Y, start.ratio, start.horizon])])
+        bounds = np.vstack([np.tile([math.log(SMALLEST_SHARE), 0.0], (x.size - len(ranges), 1)), ranges])
+        return np.clip(x, *bounds.T), bounds, FIRST_STEP
 
     def moved(self, start: Instance, x: Floats) -> Instance | None:
         """Instance with the structure of `start` and the logarithms `x`, its ranges kept; None outside the family."""
@@ -238,21 +240,59 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         """Instance `number` of the sequence of draws with root `seed`; a SeedSequence child per instance."""
         seed, number = whole("seed", seed, 0), whole("number", number, 0)
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(number,)))
+        make = self._corner if number >= FIRST_CORNER else self._draw
         for _ in range(100):
-            instance = self._draw(rng, seed, number)
+            instance = make(rng, seed, number)
             if instance is not None:
                 return instance
         raise RuntimeError(f"expected family {self.name!r} to hold instances, received none in 100 draws; widen it")
 
     def corners(self, seed: int, most: int) -> Iterator[Instance]:
-        """Draw at the ends of all ranges of `CORNERS`, at most `most` of the combinations, in a random order."""
-        ranges = {name: getattr(self, name) for name in CORNERS}
-        ends = [sorted(set(bounds)) for bounds in ranges.values()]
-        combinations = list(product(*ends))
-        rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(FIRST_CORNER,)))
-        for i in rng.permutation(len(combinations))[:most]:
-            chosen: dict[str, Any] = {name: (value, value) for name, value in zip(ranges, combinations[i], strict=True)}
-            yield replace(self, **chosen).draw(seed, FIRST_CORNER + int(i))
+        """Draw `most` instances at extremes, crossed at random."""
+        for i in range(most):
+            yield self.draw(seed, FIRST_CORNER + i)
+
+    def _corner(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
+        """Draw at an end of each range, or at V = K or K + 1, 2 classes, equal rates, times t0, and extreme P and p_n.
+
+        The range is kept, and so are the supports of the classes.
+        """
+
+        def one_of(bounds: tuple[Any, Any], *others: Any) -> Any:
+            inside = [value for value in others if bounds[0] <= value <= bounds[1]]
+            return [*bounds, *inside][rng.integers(2 + len(inside))]
+
+        ranges = {
+            "num_classes": one_of(self.num_classes, 2),
+            "num_queries": one_of(self.num_queries),
+            "eta_Y": one_of(self.eta_Y),
+            "ratio": one_of(self.ratio, 1.0),
+        }
+        chosen: dict[str, Any] = {name: (value, value) for name, value in ranges.items()}
+        instance = replace(self, **chosen)._draw(rng, seed, number)
+        if instance is None:
+            return None
+        K, P, weights = instance.num_classes, instance.P.copy(), instance.weights
+        common = np.count_nonzero(P, axis=0) > 1
+        share = rng.choice([*COMMON_SHARES, np.nan])
+        if rng.random() < 0.25:  # almost one token per class
+            P = np.where(P == P.max(axis=1, keepdims=True), 1.0, np.where(P > 0, SMALLEST_SHARE, 0.0))
+        elif share > 0:
+            own, shared = (np.where(kind, P, 0.0).sum(axis=1, keepdims=True) for kind in (~common, common))
+            both = (own > 0) & (shared > 0)
+            P = np.where(
+                both, P * np.where(common, share / np.where(both, shared, 1), (1 - share) / np.where(both, own, 1)), P
+            )
+        if not self.uniform:
+            rare = np.where(np.arange(K) == rng.integers(K), SMALLEST_SHARE, 1.0)
+            weights = [np.ones(K), rare, 1 / rare, weights][rng.integers(4)]
+        outputs = K if instance.next_token is None else int(instance.next_token.max()) + 1
+        V = max(one_of(self.vocab_size, outputs, outputs + 1), outputs, int(instance.query.max()) + 1, 2)
+        t0 = 2 * float(analytic.u_plus(max(V, 4))) * weights.sum() / weights.max()
+        horizon = one_of(self.horizon, *(t0 * factor for factor in TIMES))
+        changes = {"P": P, "weights": weights, "vocab_size": V, "t_end": horizon / instance.eta_Y}
+        instance = self.fitted(replace(instance, **changes))
+        return instance if self.admits(instance) else None
 
     def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
         K = _between(rng, self.num_classes)

@@ -69,6 +69,8 @@ class Instance:
         Number of contextual tokens T-1; None: infinite.
     momentum : float
         Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
+    solver : str
+        Method of `integrate` for the flows; empty: the one that suits the instance.
 
     Raises
     ------
@@ -97,6 +99,7 @@ class Instance:
     start: Floats | None = None
     seq_len: int | None = None
     momentum: float = 0.0
+    solver: str = ""
     # Runs of this instance by what was asked for, so that several statements share one.
     runs: dict[Any, Any] = field(default_factory=dict, repr=False, init=False)
 
@@ -124,7 +127,8 @@ class Instance:
         for name in ("eta_Y", "eta_Z", "t_end"):
             store(name, positive(name, getattr(self, name)))
         store("vocab_size", whole("vocab_size", self.vocab_size, 2))
-        text("family", self.family)
+        for name in ("family", "solver"):
+            text(name, getattr(self, name))
         for name in ("seed", "number"):
             store(name, whole(name, getattr(self, name), 0))
         if self.start is not None:

@@ -1,0 +1,66 @@
+"""`snapdyn attack`: an adversary that looks for counterexamples to the claims of the register."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from snapdyn.commands.options import Jobs, Load
+from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show, show_table
+
+
+def attack(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims, chapters or beginnings of ids; default all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Root of the draws; another one draws other instances.")] = 1,
+    minutes: Annotated[
+        float, typer.Option(metavar="M", help="Budget: the measurements that two cores make in so many minutes.")
+    ] = 60.0,
+    jobs: Jobs = None,
+    load: Load = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write confirmed counterexamples into this folder, as JSON.")
+    ] = None,
+) -> int:
+    """Search for counterexamples to claims: extremes, random draws, and an optimiser from the worst of them.
+
+    Attacks the statements that the register lets hold, inside their conditions. The budget is shared by the
+    properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine.
+    Exit code 1: a statement fell; its instance is simplified and measured with a second integrator.
+
+    Example: snapdyn attack --minutes 5 --seed 2
+
+    Example: snapdyn attack insight-a theorem2a --minutes 10
+    """
+    from snapdyn.dynamics.files.storage import output_folder
+    from snapdyn.errors import positive, whole
+    from snapdyn.parallel import cores
+    from snapdyn.validation import attack as adversary
+    from snapdyn.validation.claims import chosen_claims
+
+    everything, chosen = (adversary.targets(chosen_claims(names)) for names in (None, ids or None))
+    seed, minutes = whole("--seed", seed, 0), positive("--minutes", minutes)
+    if store:
+        output_folder(store)
+    budget = adversary.PER_MINUTE * minutes * len(everything) / max(len(chosen), 1)
+    with progress_bar("attacking") as update:
+        found = list(
+            adversary.attack(chosen, budget, seed, jobs or cores(), lambda done, total: update(done, total, ""))
+        )
+    order = {(entry.id, prop.name): i for i, (entry, prop) in enumerate(chosen)}
+    rows, styles = [], []
+    for each in sorted(found, key=lambda each: order[each.claim, each.name]):
+        margin = "none inside" if each.worst is None else f"{each.worst.margin:.3g}: {each.worst} at {each.place}"
+        fell = each.counterexample is not None
+        verdict = ("falls" if each.confirmed else "falls with one integrator only") if fell else ""
+        rows.append((each.claim, each.name, str(each.tried), str(each.evaluations), margin, verdict))
+        styles.append("bold red" if fell else "none")
+        if fell and each.confirmed and store and hasattr(each.counterexample, "to_dict"):
+            say(f"stored {str(adversary.store(each, store, seed))!r}; write the mechanism into it")
+    show_table(("claim", "property", "inside", "evaluations", "smallest margin", "verdict"), rows, styles)
+    fallen = sum(each.counterexample is not None for each in found)
+    show(f"{len(found)} properties, {sum(each.evaluations for each in found)} measurements, {fallen} fall")
+    return DIFFERS if fallen else DONE

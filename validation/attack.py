@@ -1,0 +1,138 @@
+"""The adversary: search the domains of claims with new instances, confirm what falls, and store it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from snapdyn.dynamics.files.storage import write_text
+from snapdyn.errors import InputError
+from snapdyn.parallel import WorkerPool
+from snapdyn.validation.engine import examine, simplified
+from snapdyn.validation.measured import Measured, json_number
+from snapdyn.validation.properties import Property
+from snapdyn.validation.register import Claim
+from snapdyn.validation.search.instance import Instance
+
+# Budgets of level quick of the whole register that two cores measure in a minute.
+PER_MINUTE = 0.8
+# Integrator of `Instance.solver` that a counterexample must survive; no flow is run by it otherwise.
+SECOND_SOLVER = "Radau"
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What the attack on one property found.
+
+    Attributes
+    ----------
+    claim : str
+        Id of the claim.
+    name : str
+        Name of the property.
+    rung : str
+        Rung of the ladder on which it is measured.
+    tried : int
+        Instances inside the conditions that were measured.
+    evaluations : int
+        Measurements in all, those outside and those without a number too.
+    worst : Measured or None
+        Number with the smallest slack inside the conditions; None where no instance met them.
+    place : str
+        Its instance in a few words.
+    counterexample : Instance or mapping or None
+        Simplified instance on which the statement fails; None where it never fails.
+    confirmed : bool
+        Whether the counterexample fails with a second integrator too.
+    """
+
+    claim: str
+    name: str
+    rung: str
+    tried: int
+    evaluations: int
+    worst: Measured | None
+    place: str
+    counterexample: Any = None
+    confirmed: bool = False
+
+
+def targets(entries: Sequence[Claim]) -> list[tuple[Claim, Property]]:
+    """Properties that must hold on a whole domain, with their claims: not those that the register lets fail."""
+    return [
+        (entry, prop)
+        for entry in entries
+        for prop in entry.properties
+        if prop.domain is not None and (prop.corrected or entry.expected in ("holds", "conditional"))
+    ]
+
+
+def attack(
+    chosen: Sequence[tuple[Claim, Property]], budget: float, seed: int, jobs: int, progress: Callable[[int, int], None]
+) -> Iterator[Attacked]:
+    """Attack each of `targets` with `budget` times its budget of level quick, in `jobs` fresh processes.
+
+    The results come in the order in which they are finished; none depends on the number of processes.
+    """
+    pool = WorkerPool(jobs)
+    running = [pool.submit(attacked, entry.id, prop, budget, seed) for entry, prop in chosen]
+    try:
+        progress(0, len(running))
+        for done, future in enumerate(as_completed(running), start=1):
+            yield future.result()
+            progress(done, len(running))
+        running = []
+    finally:
+        pool.shutdown(kill_workers=bool(running))
+
+
+def attacked(claim: str, prop: Property, budget: float, seed: int) -> Attacked:
+    """Search the domain of one property, simplify what falls and measure it with a second integrator."""
+    with threadpool_limits(1):
+        found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed)
+        evaluations = found.tried + found.undecided + found.outside
+        if found.worst is None:
+            return Attacked(claim, prop.name, prop.rung, 0, evaluations, None, "")
+        worst, instance = found.worst.measured, found.worst.instance
+        place = prop.domain.described(instance)  # type: ignore[union-attr]
+        result = Attacked(claim, prop.name, prop.rung, found.tried, evaluations, worst, place)
+        if worst.holds:
+            return result
+        simplest = simplified(prop, instance)
+        return replace(result, counterexample=simplest, confirmed=_survives(prop, simplest))
+
+
+def _survives(prop: Property, instance: Any) -> bool:
+    """Whether a counterexample fails with a second integrator; one without flows fails as it is."""
+    if not isinstance(instance, Instance):
+        return True
+    try:
+        reading = prop.at(replace(instance, solver=SECOND_SOLVER))
+    except InputError:
+        return False
+    return reading.measured is not None and not reading.measured.holds
+
+
+def store(found: Attacked, folder: Path, seed: int) -> Path:
+    """Write a counterexample as a file of `folder`; its mechanism, one sentence, is left to be written."""
+    assert isinstance(found.counterexample, Instance)
+    assert found.worst is not None
+    name = f"{found.claim}-seed-{seed}"
+    entries = {
+        "name": name,
+        "statement": found.name,
+        "rung": found.rung,
+        "violation": json_number(-found.worst.margin),
+        "tried": found.tried,
+        "mechanism": "",
+        "instance": found.counterexample.to_dict(),
+    }
+    path = folder / f"{name}.json"
+    write_text(path, json.dumps(entries, indent=1) + "\n")
+    return path
