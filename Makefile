@@ -5,6 +5,7 @@
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
+# make attack: an adversary looks for counterexamples to the claims; SEED=2, CLAIM="insight-a lemma9", MINUTES=60.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ EXTRAS ?= dev,cluster,explore,docs
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
-.PHONY: report check test docs fuzz test-all test-plain test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz attack test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -27,6 +28,11 @@ test: lint test-plain
 fuzz: SEED ?= 1
 fuzz: setup
 	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto --timeout 900 tests/fuzz
+
+attack: SEED ?= 1
+attack: MINUTES ?= 60
+attack: setup
+	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) --store validation/counterexamples
 
 docs: setup
 	rm -rf build/site build/doctrees

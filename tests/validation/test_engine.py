@@ -1,5 +1,7 @@
 """The engine finds counterexamples, keeps to its budget, and refuses controls that say nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,18 +43,18 @@ LEMMA_13 = sd.Property(
 
 
 def test_a_true_statement_survives_and_its_wrong_theory_does_not() -> None:
-    found = examine(LEMMA_13, "quick", SEED)
+    found = examine(LEMMA_13, 120, SEED)
     assert found.worst is not None
     assert found.worst.measured.holds
     pushed = round(DIRECTED_SHARE * 120)
-    assert 120 <= found.tried <= 120 + pushed + len(stored_counterexamples()) + 2 * 8  # a simplex may end a few beyond
+    assert 120 <= found.tried <= 120 + pushed + len(stored_counterexamples()) + 8
     control = found.controls["K - 1"]
     assert 10 < control.rejected <= control.tried < found.tried
     assert not control.worst.holds
 
 
 def test_the_same_seed_gives_the_same_numbers_and_another_one_others() -> None:
-    first, again, other = (examine(LEMMA_13, "quick", seed) for seed in (1, 1, 2))
+    first, again, other = (examine(LEMMA_13, 120, seed) for seed in (1, 1, 2))
     assert first.tried == again.tried
     assert first.worst.measured == again.worst.measured
     assert first.worst.instance.to_dict() == again.worst.instance.to_dict()
@@ -102,7 +104,7 @@ def test_a_control_that_follows_from_the_statement_is_refused(mirror) -> None:
 
 def test_runs_that_fail_are_counted_and_never_pass_silently() -> None:
     prop = sd.Property("x", "r", lambda i: None, sd.Family("f"), evaluations=(10, 10))
-    found = examine(prop, "quick", 0)
+    found = examine(prop, 10, 0)
     assert found.undecided >= 7
     assert found.tried == 0
     with pytest.raises(sd.InputError, match="received none"):
@@ -112,16 +114,30 @@ def test_runs_that_fail_are_counted_and_never_pass_silently() -> None:
 def test_nan_is_an_error() -> None:
     prop = sd.Property("x", "r", lambda i: sd.Measured(np.nan, at_most=1), sd.Family("f"), evaluations=(10, 10))
     with pytest.raises(sd.InputError, match=r"of 'x' at .* classes, .*received NaN"):
-        examine(prop, "quick", 0)
+        examine(prop, 10, 0)
 
 
-def test_corners_hold_the_ends_of_all_ranges() -> None:
-    corners = list(WIDE.corners(0, 1000))
-    assert {corner.num_classes for corner in corners} == {1, 6}
-    assert {corner.vocab_size for corner in corners} >= {10**12}
+def test_corners_are_extremes_crossed_at_random() -> None:
+    """Assert ends of ranges, V = K and K + 1, times t0, rare classes, almost equal and almost pure rows: all inside."""
+    wide = replace(WIDE, horizon=(1e-2, 1e9))
+    corners = list(wide.corners(0, 400))
+    assert len(corners) == 400
+    assert all(wide.contains(corner) for corner in corners if corner.num_classes > 1)
+    assert {corner.num_classes for corner in corners} == {1, 2, 6}
     assert {round(np.log10(corner.eta_Y)) for corner in corners} == {-6, 6}
-    assert len(corners) == 2**5
-    assert len(list(WIDE.corners(0, 5))) == 5
+    smallest = [corner.vocab_size - max(corner.num_classes, 2) for corner in corners]
+    assert {0, 1, 10**12 - 6} <= set(smallest)
+    assert {1, wide.num_queries[1]} <= {np.unique(corner.query).size for corner in corners}
+    t0 = [2 * analytic.u_plus(max(corner.vocab_size, 4)) / corner.prior.max() for corner in corners]
+    times = np.array([corner.horizon / time for corner, time in zip(corners, t0, strict=True)])
+    assert all(np.isclose(times, factor).any() for factor in (1.0, 2.0, 1e6))
+    spread = [corner.prior.max() / corner.prior.min() for corner in corners]
+    assert max(spread) == pytest.approx(1e6)
+    overlaps = [corner.gram[0, 1] for corner in corners if corner.num_classes > 1]
+    assert max(overlaps) > 1 - 1e-9
+    assert min(corner.P.max(axis=1).min() / corner.P.sum(axis=1).max() for corner in corners) < 0.9
+    assert max((corner.P.max(axis=1) / corner.P.sum(axis=1)).min() for corner in corners) > 1 - 1e-5
+    assert wide.draw(0, corners[3].number).to_dict() == corners[3].to_dict()
 
 
 def test_a_family_knows_its_own_instances() -> None:
@@ -143,7 +159,7 @@ def test_a_large_numerical_error_hides_no_failure() -> None:
         coarse = instance.num_classes % 2 == 0
         return sd.Measured(5.0 if coarse else 2.0, at_most=1.0, error=10.0 if coarse else 0.1)
 
-    found = examine(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), "quick", 0)
+    found = examine(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False), 20, 0)
     assert found.worst.measured.value == 2.0
     evidence = searched(sd.Property("x", "r", measure, sd.Family("f"), evaluations=(20, 20), directed=False))
     assert not evidence.checks[0].holds
@@ -208,7 +224,7 @@ def test_the_directed_search_finds_what_no_corner_shows() -> None:
         return sd.Measured(np.exp(-(((parameters["x"] - 0.3) / 0.1) ** 2)), at_most=0.999)
 
     prop = sd.Property("p", "r", peak, sd.Box(x=(0.0, 1.0), y=(0.0, 1.0)), evaluations=(60, 60))
-    assert not examine(prop, "quick", 1).worst.measured.holds
+    assert not examine(prop, 60, 1).worst.measured.holds
 
 
 @pytest.mark.parametrize(
@@ -283,13 +299,13 @@ def test_numbers_that_say_nothing_are_no_evidence() -> None:
         with pytest.raises(sd.InputError, match="received NaN"):
             searched(sd.Property("p", "r", product, controls={"w": measure}, cases=few))
     unknown = sd.Property("p", "r", lambda p: sd.Measured(9.0, at_most=1.0, error=np.inf), EARLY, evaluations=(10, 10))
-    assert examine(unknown, "quick", 1).tried == 0
+    assert examine(unknown, 10, 1).tried == 0
 
 
 def test_a_condition_without_a_number_is_no_boundary() -> None:
     """Assert that an instance whose condition is NaN counts neither inside nor outside, and that an error is named."""
     nan = sd.Requirement("y", "y <= 1", lambda p: np.nan if p["r"] > 0.5 else 0.0, at_most=1)
-    found = examine(sd.Property("p", "r", product, EARLY, (nan,), evaluations=(20, 20), directed=False), "quick", 1)
+    found = examine(sd.Property("p", "r", product, EARLY, (nan,), evaluations=(20, 20), directed=False), 20, 1)
     assert found.tried == 20
     assert found.outside == 0
     raising = sd.Requirement("y", "y <= 1", lambda p: p["y"], at_most=1)

@@ -276,7 +276,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         common = np.count_nonzero(P, axis=0) > 1
         share = rng.choice([*COMMON_SHARES, np.nan])
         if rng.random() < 0.25:  # almost one token per class
-            P = np.where(P == P.max(axis=1, keepdims=True), 1.0, np.where(P > 0, SMALLEST_SHARE, 0.0))
+            P = np.where(P.max(axis=1, keepdims=True) == P, 1.0, np.where(P > 0, SMALLEST_SHARE, 0.0))
         elif share > 0:
             own, shared = (np.where(kind, P, 0.0).sum(axis=1, keepdims=True) for kind in (~common, common))
             both = (own > 0) & (shared > 0)

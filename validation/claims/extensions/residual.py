@@ -198,9 +198,7 @@ def distance_from_limit(
     bound, rounding = 2 * size / (1 - size), 16 * EPS * K**2
     distance = inverse_overlaps(gram_of_inputs(instance, shared)) - limit(same.sum(axis=1)) * same
     largest = np.abs(distance * (1 - np.eye(K))).max()
-    if bound < 1e4 * rounding:  # no overlap: both sides are rounding
-        return Measured(largest / rounding, at_most=1.0)
-    return Measured(largest / bound, at_most=1.0, error=rounding / bound)
+    return Measured(largest / (bound + rounding), at_most=1.0)
 
 
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:

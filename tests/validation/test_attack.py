@@ -1,0 +1,86 @@
+"""The adversary: false statements fall and are stored, true ones stand, and its budget counts measurements."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import snapdyn as sd
+from snapdyn.commands.main import main
+from snapdyn.validation.attack import SECOND_SOLVER, attacked, store, targets
+from snapdyn.validation.claims import chosen_claims
+from snapdyn.validation.rungs.run import MEAN_FIELD, flow
+from snapdyn.validation.search.counterexamples import Counterexample
+from snapdyn.validation.search.instance import Instance
+
+
+def largest_overlap(instance: Instance) -> sd.Measured:
+    """A statement that nearly all draws keep: no two classes overlap by more than 0.999999."""
+    G = instance.gram - np.eye(instance.num_classes)
+    return sd.Measured(G.max(), at_most=0.999999)
+
+
+FALSE = sd.Property("largest overlap", "linear algebra", largest_overlap, sd.Family("any", "any"))
+
+
+def test_a_false_statement_falls_and_is_stored(tmp_path) -> None:
+    found = attacked("mine", FALSE, 2.0, seed=3)
+    assert found.counterexample is not None
+    assert found.confirmed
+    assert found.worst.value > 0.999999
+    assert found.evaluations >= found.tried >= 400
+    assert found.counterexample.num_classes == 2  # simplified
+    path = store(found, tmp_path, 3)
+    entries = json.loads(path.read_text())
+    stored = Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
+    assert largest_overlap(stored.instance).value > 0.999999
+    assert stored.mechanism == ""
+
+
+def test_the_same_seed_finds_the_same_and_another_one_draws_others() -> None:
+    first, again, other = (attacked("mine", FALSE, 0.5, seed) for seed in (1, 1, 2))
+    assert first.worst == again.worst
+    assert first.worst != other.worst
+
+
+def test_a_counterexample_must_survive_a_second_integrator() -> None:
+    """Assert that what only the first integrator shows is not confirmed."""
+
+    def first_only(instance: Instance) -> sd.Measured:
+        return sd.Measured(0.0 if instance.solver else 1.0, at_most=0.5)
+
+    found = attacked("mine", replace(FALSE, measure=first_only), 0.1, seed=1)
+    assert found.counterexample is not None
+    assert not found.confirmed
+
+
+def test_the_second_integrator_is_another_one() -> None:
+    instance = Instance.of(sd.syn_small(), 1.0, 0.5, 100.0)
+    first, second = (flow(each, MEAN_FIELD) for each in (instance, replace(instance, solver=SECOND_SOLVER)))
+    assert first.stats != second.stats
+    assert first.z[-1] == pytest.approx(second.z[-1], rel=1e-6)
+
+
+def test_only_what_the_register_lets_hold_is_attacked() -> None:
+    entries = {entry.id: entry for entry in chosen_claims(None)}
+    attacked_ids = {entry.id for entry, _ in targets(list(entries.values()))}
+    assert "lemma13" in attacked_ids
+    for entry, prop in targets(list(entries.values())):
+        assert prop.domain is not None
+        assert prop.corrected or entry.expected in ("holds", "conditional")
+
+
+def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attack", "lemma13", "--minutes", "0.01", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "lemma13" in out
+    assert "0 fall" in out
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--seed", "-1"]])
+def test_bad_input_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attack", *arguments]) == 2
+    assert "expected" in capsys.readouterr().err
