@@ -193,8 +193,8 @@ class _Law:
         lost_share = taken(lost, drive, told)
         found.lost = max(found.lost, lost_share)
         found.fall = max(found.fall, lost_share + ALLOWANCE * found.change)
-        leads = [(self.f**2 * by)[self.more] - (self.f**2 * by)[self.less] for by in (lost, drive)]
-        found.lead = max(found.lead, taken(*leads, told[self.more]) + ALLOWANCE * found.change)
+        behind, lead = ((self.f**2 * by)[self.more] - (self.f**2 * by)[self.less] for by in (lost, drive))
+        found.lead = max(found.lead, taken(behind, lead, told[self.more]) + ALLOWANCE * found.change)
         rate = (self.p * miss)[self.n] * self.f**2
         falling, taken_back = (-np.bincount(self.logit, rate * by, self.logits) for by in (drive, lost))
         back = taken(taken_back, falling, self.common & (falling > 0))
