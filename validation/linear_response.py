@@ -36,6 +36,8 @@ ALLOWANCE = 10.0
 LARGEST_CHANGE = 1.0
 # (eta_Z/eta_Y) (V h)^2 up to which the law was compared with the mean field.
 LARGEST_MEMORY = 60.0
+# Two tokens of a class whose frequencies differ by less than this factor are not compared.
+LIKE = 1.001
 # Steps per unit of ln t; a step is divided where the decoder or memory is faster.
 STEP = 0.25
 # Multiplications of one run; large texts take longer steps.
@@ -60,6 +62,9 @@ class Response:
         Largest 1 - D/xi + ALLOWANCE times the change: below 1 no distinct token falls.
     rise : float
         The same for the rate of common logits: below 1 none rises that frozen attention lowers.
+    lead : float
+        The same for f_na^2 D_na - f_nb^2 D_nb, the rate at which a distinct logit leads that of the next less frequent
+        token of its class (by a factor of LIKE or more): below 1 all leads grow.
     change : float
         Largest change of ln f_nj.
     gain_error : float
@@ -72,6 +77,7 @@ class Response:
     onset: float = np.inf
     fall: float = -np.inf
     rise: float = -np.inf
+    lead: float = -np.inf
     change: float = 0.0
     gain_error: float = 0.0
 
@@ -95,6 +101,10 @@ class _Law:
         self.f = self.F[self.n, self.token]
         self.logits = classes.z_coordinates[0].size
         self.distinct = classes.omega_size[self.token] == 1
+        ranked = np.lexsort((self.f, self.n))
+        ranked = ranked[self.distinct[ranked]]
+        rivals = (self.n[ranked[1:]] == self.n[ranked[:-1]]) & (self.f[ranked[1:]] > self.f[ranked[:-1]] * LIKE)
+        self.less, self.more = ranked[:-1][rivals], ranked[1:][rivals]
         self.common = np.bincount(self.logit, ~self.distinct, self.logits) > 0
         column, self.multiplicity = outputs(instance)
         self.hit = column[:, None] == np.arange(self.multiplicity.size)
@@ -179,9 +189,12 @@ class _Law:
         def taken(part: NDArray[Any], whole: NDArray[Any], told: NDArray[np.bool_]) -> float:
             return float((part[told] / whole[told]).max(initial=-np.inf))
 
-        lost_share = taken(lost, drive, moving & (share > 1e-9))
+        told = moving & (share > 1e-9)
+        lost_share = taken(lost, drive, told)
         found.lost = max(found.lost, lost_share)
         found.fall = max(found.fall, lost_share + ALLOWANCE * found.change)
+        behind, lead = ((self.f**2 * by)[self.more] - (self.f**2 * by)[self.less] for by in (lost, drive))
+        found.lead = max(found.lead, taken(behind, lead, told[self.more]) + ALLOWANCE * found.change)
         rate = (self.p * miss)[self.n] * self.f**2
         falling, taken_back = (-np.bincount(self.logit, rate * by, self.logits) for by in (drive, lost))
         back = taken(taken_back, falling, self.common & (falling > 0))
@@ -214,14 +227,14 @@ def frozen_speed(instance: Instance) -> float:
     return value if np.isfinite(value) else 1.0
 
 
-LITTLE_MEMORY, LITTLE_MEMORY_COMMON = (
+LITTLE_MEMORY, LITTLE_MEMORY_COMMON, LITTLE_MEMORY_LEAD = (
     Requirement(
         "little memory",
         f"share of {rate} that memory takes + {ALLOWANCE:g} max |change of ln f| < 1 (linear response)",
         partial(_within, name),
         at_most=float(np.nextafter(1, 0)),
     )
-    for rate, name in (("xi_n", "fall"), ("the common logit's rate", "rise"))
+    for rate, name in (("xi_n", "fall"), ("the common logit's rate", "rise"), ("a logit's lead", "lead"))
 )
 FROZEN_SPEED = Requirement(
     "positive speed",

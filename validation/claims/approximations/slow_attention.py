@@ -57,6 +57,11 @@ def error_of_turn(at: Mapping[str, float], of_classes: bool = True) -> Measured:
     return Measured(abs(found / (law if of_classes else 4.5 * at["K"]) - 1), at_most=5e-3)
 
 
+def falls_when_fast(instance: Instance) -> Measured | None:
+    """Wrong theory: eta_Z/eta_Y does not matter: the falls in a run with eta_Z 1000 times larger."""
+    return falls(replace(instance, eta_Z=1e3 * instance.eta_Z), MEAN_FIELD)
+
+
 def fall_in_sgd(instance: Instance) -> Measured:
     """Fall of the token of F10 between t = 17/eta_Y and 120/eta_Y in the mean of 100 seeds, in standard errors."""
     arguments = instance.classes, instance.eta_Y, instance.eta_Z, [170, 1200]
@@ -84,12 +89,16 @@ CLAIM = Claim(
         "share of xi_n that memory takes, by linear response, + 10 max |change of ln f| < 1 up to t_end",
     ),
     conclusion="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for all. "
+    "The condition is a test of signs; the turn of unequal profiles is a law, to 0.5 %. "
     "A token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by "
     "{theorem2a-strong-slow:.1e} of the largest logit; one of F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} "
     "standard errors), and rises under Eq. (10).",
     expected="conditional",
     properties=(
-        one_way(MEAN_FIELD, distinct_tokens, DOMAIN, ZERO_START, evaluations=(60, 2000), beyond=SETTINGS),
+        replace(
+            one_way(MEAN_FIELD, distinct_tokens, DOMAIN, ZERO_START, beyond=SETTINGS),
+            controls={"wrong theory: eta_Z/eta_Y does not matter (1000 times larger)": falls_when_fast},
+        ),
         Property("the same under Eq. (10)", MODIFIED, partial(falls, rung=EXACT), cases=SETTINGS),
         Property(
             "fall of the token of F10 in the mean of SGD, in standard errors",

@@ -121,6 +121,11 @@ def modified_beta(instance: Instance, run: OriginalFlow) -> Floats:
     return excess(instance, run, beta / iota[:, None] * (V - 1))
 
 
+def beta_over_all_outputs(instance: Instance, run: OriginalFlow) -> Floats:
+    """Wrong theory: 1/V in place of 1/(V-1), against the same bound."""
+    return excess(instance, run, run.beta * instance.vocab_size * run.U[:, :, None] / run.U[:, None, :])
+
+
 def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
     """S over its bound: largest G_kj U_j, j != k, plus exp(S) sum_m G_km U_m/(V-1)."""
     G = instance.gram
@@ -172,7 +177,10 @@ CLAIM = Claim(
             DOMAIN,
             conditions=CONDITIONS,
             evaluations=(60, 2000),
-            controls={"wrong theory: beta from E', as under the modified flow": largest(modified_beta)},
+            controls={
+                "wrong theory: beta from E', as under the modified flow": largest(modified_beta),
+                "wrong theory: 1/V in place of 1/(V-1)": largest(beta_over_all_outputs),
+            },
             corrected=True,
         ),
         Property(

@@ -30,6 +30,7 @@ from snapdyn.validation.statement import (
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
 CONSTANT = 2.0
+IN_TRANSITIONS = "wrong theory: ln(V t/t0), 1.12 (V = 1e12) to 1.25 times (V = 1e6) less at t0"
 SCALARS = replace(
     WIDEST, name="decoder, late times", num_distinct=(1, 4), vocab_size=(4, 10**12), shared_next_tokens=True
 )
@@ -58,7 +59,14 @@ def over_logarithm(instance: Instance, logarithm: Callable[[Floats, int], Floats
     return Measured((analytic.gamma(x, 1.0, V, 1) * x / logarithm(x, V)).max(), at_most=CONSTANT)
 
 
-def order_of_run(instance: Instance) -> Measured | None:
+def ln_in_transitions(x: Floats, V: int) -> Floats:
+    """Wrong theory: ln(V t/t0), smaller than ln(V x) by the factor 1.12 at t0 for V = 1e12, 1.25 for V = 1e6."""
+    return np.maximum(np.log(V * x / (2 * analytic.u_plus(V))), 1.0)
+
+
+def order_of_run(
+    instance: Instance, logarithm: Callable[[Floats, int], Floats | float] = lambda x, V: np.log1p(V * x)
+) -> Measured | None:
     """The same over ln(1 + V x), gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
     run = flow(instance, MEAN_FIELD, save_decoder=True, method="compiled", atol=1e-12)
@@ -66,7 +74,7 @@ def order_of_run(instance: Instance) -> Measured | None:
         return None
     x = np.multiply.outer(run.t, instance.prior) * instance.eta_Y
     late = x >= min(2 * analytic.u_plus(instance.vocab_size), x.max())
-    ratio = np.where(late, OBSERVABLES["speed"].values(run) * x / np.log1p(instance.vocab_size * x), 0.0)
+    ratio = np.where(late, OBSERVABLES["speed"].values(run) * x / logarithm(x, instance.vocab_size), 0.0)
     return Measured(ratio.max(), at_most=CONSTANT, error=1e-6)
 
 
@@ -106,7 +114,7 @@ CLAIM = Claim(
             "gamma_n eta_Y p_n t over ln(V eta_Y p_n t)",
             # ln(1 + V x) is ln(V x) up to 1/(V x), and positive at early times, where it is measured as well.
             partial(over_logarithm, logarithm=lambda x, V: np.log1p(V * x)),
-            controls={"wrong theory: no logarithm": partial(over_logarithm, logarithm=lambda x, V: 1.0)},
+            controls={IN_TRANSITIONS: partial(over_logarithm, logarithm=ln_in_transitions)},
             evaluations=(400, 40_000),
             corrected=True,
         ),
@@ -116,6 +124,7 @@ CLAIM = Claim(
             order_of_run,
             RUNS,
             conditions=(LARGE_VOCABULARY, OWN_NEXT_TOKENS, LATE, UNIFORM, WEAK_CORRELATION),
+            controls={IN_TRANSITIONS: partial(order_of_run, logarithm=ln_in_transitions)},
             corrected=True,
         ),
     ),

@@ -82,7 +82,7 @@ def of_counts(
     return Property(name, rung, measure, ANY_CLASSES, (ONE_STEP, *conditions), **facts)
 
 
-def by_hoeffding(name: str, trials: Trials, draws: str, of: str, **facts: Any) -> Property:
+def by_hoeffding(name: str, trials: Trials, of: str, **facts: Any) -> Property:
     """P(|count - p N| > d)/delta, exact, N and p by `trials`: the largest over counts and delta; d by Hoeffding."""
 
     def beyond(radius: Callable[..., Numbers]) -> Measure:
@@ -94,17 +94,18 @@ def by_hoeffding(name: str, trials: Trials, draws: str, of: str, **facts: Any) -
 
     normal = f"wrong theory: the normal law's variance p (1-p) for 1/4, rare {of} too"
     controls = {
-        f"wrong theory: {draws}^0.4 for {draws}^0.5": beyond(lambda N, p: hoeffding(N, DELTAS) * N**-0.1),
+        "wrong theory: 1.1 times narrower": beyond(lambda N, p: hoeffding(N, DELTAS) / 1.1),
         "wrong theory: without ln(2/delta)": beyond(lambda N, p: np.sqrt(N / 2)),
         normal: beyond(lambda N, p: hoeffding(4 * N * p * (1 - p), DELTAS)),
     }
     return Property(name, "closed form", beyond(lambda N, p: hoeffding(N, DELTAS)), controls=controls, **facts)
 
 
-def variance_of_sgd(
-    name: str, counts: Callable[[int], Floats], p: Floats, wrong: str, variance: Numbers, cases: dict[str, int]
-) -> Property:
-    """Mean over seeds of (counts(N) - p N)^2 against p (1-p) N, in standard errors, at most what chance reaches."""
+def variance_of_sgd(name: str, counts: Callable[[int], Floats], p: Floats, cases: dict[str, int]) -> Property:
+    """Mean of (counts(N) - p N)^2 over samples against p (1-p) N, in standard errors, at most what chance reaches.
+
+    An urn of 11 N, drawn from without replacement, has the variance p (1-p) N (1 - N/(11 N)), 1.1 times smaller.
+    """
 
     def against(of_draw: Numbers) -> Measure:
         def measure(draws: int) -> Measured:
@@ -116,7 +117,10 @@ def variance_of_sgd(
 
         return measure
 
-    return Property(name, "SGD", against(p * (1 - p)), controls={wrong: against(variance)}, cases=cases)
+    urn = {
+        "wrong theory: drawn without replacement from 11 N, a variance 1.1 times smaller": against(p * (1 - p) / 1.1)
+    }
+    return Property(name, "SGD", against(p * (1 - p)), controls=urn, cases=cases)
 
 
 def decoder_of(instance: Instance) -> WholeVisits:

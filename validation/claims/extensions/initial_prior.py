@@ -123,7 +123,8 @@ CLAIM = Claim(
     "ever: initial logits swap their fates exactly where P exp(z(0)) crosses.",
     latex=r"r_{l/l'|n}(t)\gtrless0\iff P(l|n)\,e^{z_l(0)}\gtrless P(l'|n)\,e^{z_{l'}(0)}",
     conditions=("T infinite", "Y(0) = 0", "a distinct token occurs in one class only"),
-    conclusion="Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Two rivals "
+    conclusion="Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Who is ahead "
+    "is a test of signs; the crossing is an equality, tested to 1e-9. Two rivals "
     "with equal P exp(z(0)) keep equal attention by flow, descent and SGD; with sequences of 16 tokens, whose counts "
     "scatter, a run ends with ln(f_1/f_2) of size {SGD, sequences of 16 tokens:.2f}, and from a random Y(0) of "
     "{descent, Y(0) uniform in +-1/sqrt(V):.2f}.",
@@ -149,8 +150,8 @@ CLAIM = Claim(
                 Requirement("zero Y(0)", "Y(0) = 0", lambda setting: float("init" in setting), at_most=0),
             ),
             controls={
-                "wrong theory: z(0) counts twice, P exp(2 z(0)) equal": partial(
-                    final_difference, head_start=CROSSING / 2
+                "wrong theory: z(0) counts 1.1 times, P exp(1.1 z(0)) equal": partial(
+                    final_difference, head_start=CROSSING / 1.1
                 )
             },
             cases={

@@ -1,5 +1,6 @@
 """What the claims of this chapter share: symmetric classes in any number, growth of dominant tokens, entropies."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -25,6 +26,7 @@ from snapdyn.validation.statement import (
     UNIFORM,
     WEAK_CORRELATION,
     ZERO_START,
+    Box,
     Family,
     Floats,
     Instance,
@@ -86,6 +88,14 @@ SYMMETRIC_FAMILY = replace(
     equal_profiles=True,
 )
 
+# Equal classes with more of them than a table could hold: probability of the common token, K eta_Z/eta_Y, and shares of
+# the distinct tokens that fall by the factor `steepness` from one to the next, V = factor K.
+MANY_CLASSES = Box(
+    K=(20.0, 1e9, "log"), factor=(2.0, 1e6, "log"), common=(1e-4, 0.7, "log"), ratio=(1e-3, 1e6, "log"),
+    tokens=(1, 6), steepness=(1.0, 100.0, "log"),
+)  # fmt: skip
+Given = Instance | Mapping[str, float]
+
 
 def of_symmetric_classes(
     name: str,
@@ -100,6 +110,16 @@ def of_symmetric_classes(
     rung = "modified decoder, leading beta" if leading else "modified decoder"
     conditions = (*SYMMETRIC, *more)
     return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
+
+
+def equal_classes(given: Given) -> EqualClasses:
+    """Equal classes of an instance, or of parameters of `MANY_CLASSES` at eta_Y = 1."""
+    if isinstance(given, Instance):
+        return EqualClasses.of(given)
+    K, common = round(given["K"]), given["common"]
+    shares = given["steepness"] ** -np.arange(given["tokens"])
+    distinct = (1 - common) * shares / shares.sum()
+    return EqualClasses(K, round(K * given["factor"]), distinct, common, (1.0, given["ratio"] / K))
 
 
 # Set-up of readings (b) and (c) under Eq. (10).

@@ -63,6 +63,12 @@ def time_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) ->
     return Measured(half_time(other.t, other.loss, level) / half_time(run.t, run.loss, level), at_most=0.6)
 
 
+def over_half(instance: Instance, eta_Y: float = FACTOR) -> Measured | None:
+    """|ratio of times over 1/2 - 1|: where attention moves little, the time goes as 1/eta_Y."""
+    found = time_ratio(instance, eta_Y)
+    return None if found is None else Measured(abs(FACTOR * found.value - 1), at_most=0.01)
+
+
 def overlap_map(level: str) -> Map:
     """Map of the ratio of times over the overlap of two classes and the ratio of the rates, V = 2, eta_Y t to 1e4."""
     points = (17, 21) if level == "full" else (7, 9)
@@ -113,8 +119,8 @@ CLAIM = Claim(
     title="A larger eta_Y brings the transition forward",
     statement="The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In "
     "the mean field twice eta_Y takes at most 0.6 times as long to half of the fall of the loss if no two classes with "
-    "different next tokens overlap by more than 0.7. Where only attention can tell two classes apart, the time goes "
-    "about as (eta_Y eta_Z)^(-1/2).",
+    "different next tokens overlap by more than 0.7, and half as long, to 1 %, if also eta_Z/eta_Y <= 1e-4. Where only "
+    "attention can tell two classes apart, the time goes about as (eta_Y eta_Z)^(-1/2).",
     latex=r"\eta_Y\uparrow\ \Rightarrow\ t_0=2(1+\omega_1)\frac{K\ln V}{\eta_Y}\downarrow",
     expected="conditional",
     conditions=(
@@ -134,11 +140,27 @@ CLAIM = Claim(
             replace(SEVERAL, num_common=(0, 3), num_distinct=(0, 4), shared_next_tokens=True),
             conditions=(TOLD_APART,),
             controls={
-                "wrong theory: attention's rate sets the time (2 eta_Z in place of 2 eta_Y)": partial(
-                    time_ratio, eta_Y=1.0, eta_Z=FACTOR
+                "wrong theory: the time goes as (eta_Y eta_Z)^(-1/2), sqrt(2) eta_Y does what 2 should": partial(
+                    time_ratio, eta_Y=FACTOR**0.5
                 )
             },
             evaluations=(60, 2000),
+        ),
+        Property(
+            "|twice that ratio - 1|, eta_Z/eta_Y <= 1e-4",
+            "mean field",
+            over_half,
+            replace(
+                SEVERAL,
+                name="slow attention",
+                ratio=(1e-6, 1e-4),
+                num_common=(0, 3),
+                num_distinct=(0, 4),
+                shared_next_tokens=True,
+            ),
+            conditions=(TOLD_APART,),
+            controls={"wrong theory: 1.1 times the time (2/1.1 eta_Y)": partial(over_half, eta_Y=FACTOR / 1.1)},
+            evaluations=(12, 400),
         ),
         Property(
             "common attention falls fastest: largest ratio of a time to that at the next smaller eta_Y",

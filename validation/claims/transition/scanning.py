@@ -11,14 +11,23 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.transition._shared import (
+    MANY_CLASSES,
     ONE_COMMON,
+    Given,
+    equal_classes,
     five_tokens,
     log_growth,
     of_symmetric_classes,
     transition,
 )
-from snapdyn.validation.growth_bounds import EqualClasses, least_common_growth, lower_bound
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
+from snapdyn.validation.growth_bounds import OMEGA, EqualClasses, least_common_growth, lower_bound
+from snapdyn.validation.linear_response import (
+    FROZEN_SPEED,
+    LIKE,
+    LITTLE_MEMORY,
+    LITTLE_MEMORY_COMMON,
+    LITTLE_MEMORY_LEAD,
+)
 from snapdyn.validation.statement import (
     EXACT,
     MEAN_FIELD,
@@ -37,8 +46,6 @@ from snapdyn.validation.statement import (
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-6
-# A token is more frequent than another from this ratio on: below, their logits differ by less than the solver's error.
-UNLIKE = 1.001
 # eta_Y t/K of the early law.
 EARLY = 1e-3
 
@@ -60,6 +67,11 @@ def frozen_overlap(classes: EqualClasses, t: Floats) -> Floats:
     return 2 * start.f0**2 * start.least * least_common_growth(classes, t) / classes.num_classes
 
 
+def without_fall(classes: EqualClasses, t: Floats) -> Floats:
+    """Wrong theory: u = eta_Y s up to t0', kappa = (1-1/V)^2, larger by 1.4 to 1.03 for V = 40 to 1e15."""
+    return lower_bound(classes, t / (1 - OMEGA / np.log(classes.vocab_size)))
+
+
 def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured | None:
     """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
     run = flow(instance, EXACT)
@@ -70,6 +82,15 @@ def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = 
     if not before.any() or growth.min() <= 0:
         return None
     margins = (growth - bound(EqualClasses.of(instance), t)) / growth
+    return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+
+
+def above_of_many(at: Given, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured:
+    """The same for any number of equal classes, on the orbit."""
+    equal = equal_classes(at)
+    t = np.geomspace(1e-3, 1, 30) * transition(equal)[0]
+    growth = equal.growth(t, "exact")
+    margins = (growth - bound(equal, t)) / growth
     return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
 
 
@@ -84,7 +105,7 @@ def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
         ranked = tokens[np.argsort(-P[n, tokens], kind="stable")]
         # Pairs of tokens: logits of the first should gain on the second. The last token is none, and stays at 0.
         pairs = [(token, -1) for token in ranked] + [(-1, token) for token in classes.common_tokens(n)]
-        pairs += [(more, less) for more, less in pairwise(ranked) if P[n, more] > P[n, less] * UNLIKE]
+        pairs += [(more, less) for more, less in pairwise(ranked) if P[n, more] > P[n, less] * LIKE]
         row = np.pad(gains[:, classes.query_index[n]], ((0, 0), (0, 1)))
         paths.append(row[:, pairs] @ [1, -1])
         scales.append(np.abs(row).max(axis=0)[pairs].max(axis=1))
@@ -174,9 +195,10 @@ CLAIM = Claim(
     conditions=(
         "the bound: one common token, one query, equal profiles, uniform classes, zero start, modified decoder",
         "order and fall: one common token, zero start, xi_n > 0 with frozen attention, little memory by linear "
-        "response up to t_end, in the mean field",
+        "response up to t_end (of xi_n, of the common rate, of each lead), in the mean field",
     ),
-    conclusion="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is "
+    conclusion="The direction is right (a test of signs: memory can take back a lead while all distinct tokens rise); "
+    "the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is "
     "K times too large. At K = 5, V = 1000, rho0 = 12.4 it starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In the "
     "mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower (F4). With many classes "
     "the decoder's memory slows fast attention early on: |z_c| is below (K/V) x^2, by the law with Dawson's function, "
@@ -196,7 +218,7 @@ CLAIM = Claim(
                 num_queries=(1, 4),
                 horizon=(1e-2, 1e2),
             ),
-            conditions=(*ONE_COMMON, FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON),
+            conditions=(*ONE_COMMON, FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON, LITTLE_MEMORY_LEAD),
             evaluations=(60, 2000),
             controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
         ),
@@ -207,6 +229,17 @@ CLAIM = Claim(
                 "wrong theory (F3): printed exponent with its origin mended": partial(above, bound=without_origin),
                 "wrong theory: the overlap stays that of t = 0": partial(above, bound=frozen_overlap),
             },
+        ),
+        Property(
+            "smallest (ln chi - ln corrected bound)/ln chi of many classes, t <= t0'",
+            "modified decoder",
+            above_of_many,
+            MANY_CLASSES,
+            controls={
+                "wrong theory: kappa = (1-1/V)^2, 1.03 to 1.4 times larger": partial(above_of_many, bound=without_fall)
+            },
+            evaluations=(60, 2000),
+            corrected=True,
         ),
         Property(
             "F1: printed bound on chi at t = 0, where chi = 1, K = 5, V = 1000",

@@ -205,6 +205,9 @@ CLAIM = Claim(
                 "wrong theory: pi = 1 for every profile": partial(
                     over_law, law=lambda x, K, rho0, *_: analytic.error_of_consistent_form(x, K, rho0, 1, 0)
                 ),
+                "wrong theory: 1.1 times the law": partial(
+                    over_law, law=lambda *at: 1.1 * analytic.error_of_consistent_form(*at)
+                ),
             },
             *COMPARED,
             leading=True,
