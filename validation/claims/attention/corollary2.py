@@ -14,6 +14,7 @@ from snapdyn.validation.claims.attention._shared import (
     common_under_eq_10,
     drift_at_end,
     one_way,
+    rate_law,
 )
 from snapdyn.validation.statement import (
     IDENTITY_ERROR,
@@ -144,6 +145,12 @@ CLAIM = Claim(
                 "P(l|n) depends on n": load("theorem2b-two-common").instance,
                 "two queries of unequal size": UNEQUAL,
             },
+        ),
+        rate_law(
+            "-(rho_l^2/sum rho^2) sum_n p_n xi_n (1 - |common part of f_n|^2) of a common token",
+            common_tokens,
+            SHARED,
+            *CONDITIONS,
         ),
         Property(
             "common logits after training: largest mean of 8 seeds + 3 standard errors",

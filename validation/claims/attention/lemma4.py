@@ -6,13 +6,11 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder
-from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
+from snapdyn.validation.claims.attention._shared import SCALARS, compared, drift_at_end, heights, start_of
 from snapdyn.validation.statement import (
-    EPS,
     INDEPENDENT_ATTENTION,
     OWN_NEXT_TOKENS,
     Claim,
-    Floats,
     Instance,
     Measured,
     Property,
@@ -20,23 +18,12 @@ from snapdyn.validation.statement import (
     dense_attention,
 )
 
-# Both routes solve with the Gram matrix: rounding times its condition number, a few hundred operations deep.
-OPERATIONS = 1e3
-
 
 def moved(instance: Instance) -> Instance:
     """The instance at a state away from its start: z = z(0) + cos(1, 2, ...) on the logits that can move."""
     z, coordinates = start_of(instance).copy(), instance.classes.z_coordinates
     z[coordinates] += np.cos(np.arange(1.0, coordinates[0].size + 1))
     return replace(instance, start=z)
-
-
-def compared(at: Instance, drift: Floats) -> Measured:
-    """`drift` against the rates of the logits by dense linear algebra, over what rounding allows."""
-    expected, g = drift_at_end(at)
-    size = (at.prior * np.linalg.norm(g, axis=1)).max()
-    allowed = OPERATIONS * EPS * np.linalg.cond(at.gram) * size
-    return Measured(np.abs(drift - expected).max() / allowed, at_most=1.0)
 
 
 def kernel(instance: Instance) -> Measured:

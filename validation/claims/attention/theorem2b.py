@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way
+from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way, rate_law
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.statement import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
@@ -42,6 +42,7 @@ CLAIM = Claim(
             evaluations=(60, 2000),
             beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
         ),
+        rate_law("-sum_n p_n (1 - f_nl^2) xi_n of the common token", common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
     ),
     proved=("common-rate",),
     map=partial(rates_map, prop=IN_MEAN_FIELD, name="theorem2b-fast", threshold=FALL),

@@ -115,6 +115,7 @@ CLAIM = Claim(
             controls={
                 "wrong theory: r keeps its start": partial(gain_error, rung=EXACT, exponent=0.0),
                 "wrong theory: chi = exp(z), without the factor 2": partial(gain_error, rung=EXACT, exponent=1.0),
+                "wrong theory: chi = exp(2.2 z), 1.1 times the exponent": partial(gain_error, rung=EXACT, exponent=2.2),
             },
             evaluations=(60, 2000),
         ),
