@@ -13,7 +13,14 @@ from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
 from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.linear_response import FROZEN_SPEED, LITTLE_MEMORY, LITTLE_MEMORY_COMMON
+from snapdyn.validation.linear_response import (
+    ALLOWANCE,
+    FROZEN_SPEED,
+    LITTLE_MEMORY,
+    LITTLE_MEMORY_COMMON,
+    movement,
+    response,
+)
 from snapdyn.validation.observables import FALL, drop_below_maximum
 from snapdyn.validation.statement import (
     EPS,
@@ -43,6 +50,11 @@ from snapdyn.validation.visits import outputs
 
 # Rounding of two solutions with a Gram matrix, in units of its condition number.
 OPERATIONS = 1e3
+
+# Changes of ln f at which linear response is compared with runs, and the relative error that it may have there: its
+# second order is up to ALLOWANCE times the change.
+SMALL = 1e-3
+LINEAR = ALLOWANCE * SMALL
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}
@@ -310,6 +322,45 @@ TURNS: dict[Tokens, Any] = {
     distinct_tokens: ("fall of a distinct", (A_DISTINCT_TOKEN,), LITTLE_MEMORY),
     common_tokens: ("rise of a common", (A_COMMON_TOKEN, A_DISTINCT_TOKEN), LITTLE_MEMORY_COMMON),
 }
+
+
+def against_response(
+    instance: Instance, tokens: Tokens, factor: float = 1.0, rung: str = MEAN_FIELD
+) -> Measured | None:
+    """Largest |z - z(0) - `factor` times linear response| at t_end over the largest |z - z(0)|, logits of `tokens`."""
+    run = flow(instance, rung)
+    if run is None:
+        return None
+    coordinates = instance.classes.z_coordinates
+    kept = np.isin(coordinates[1], tokens(instance.classes))
+    change, law = (run.z[-1] - run.z_initial)[coordinates][kept], factor * response(instance).z[kept]
+    largest = np.abs(change).max()
+    if largest == 0:
+        return None
+    return Measured(np.abs(change - law).max() / largest, at_most=LINEAR, error=noise(instance, rung) / largest)
+
+
+LITTLE_MOVEMENT = Requirement(
+    "little movement", f"largest change of ln f <= {SMALL:g} (linear response)", movement, at_most=SMALL, defining=True
+)
+
+
+def response_law(tokens: Tokens, domain: Family, *conditions: Requirement) -> Property:
+    """Property: in the mean field logits move as linear response says."""
+    law = partial(against_response, tokens=tokens)
+    return Property(
+        f"{TURNS[tokens][0].split()[-1]} logits at t_end against linear response, relative to the largest",
+        WORDS[MEAN_FIELD],
+        law,
+        replace(domain, ratio=(1e-6, 1e-2), horizon=(1e-2, 1e4)),
+        (*TURNS[tokens][1], OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION, OVERLAPPING, LITTLE_MOVEMENT, *conditions),
+        controls={
+            "wrong theory: 1.1 times linear response": partial(law, factor=1.1),
+            "wrong theory: Eq. (10) moves as linear response says": partial(law, rung=EXACT),
+        },
+        evaluations=(8, 1000),
+        directed=False,
+    )
 
 
 def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:

@@ -14,6 +14,7 @@ from snapdyn.validation.claims.attention._shared import (
     falls,
     one_way,
     rate_law,
+    response_law,
     speed,
 )
 from snapdyn.validation.linear_response import response
@@ -121,6 +122,7 @@ CLAIM = Claim(
                 )
             },
         ),
+        response_law(distinct_tokens, FLOWS),
         rate_law("p_n f_nl^2 xi_n of a distinct token", distinct_tokens, SCALARS),
         Property(
             "time at which a token falls by linear response against the run's, |ln|",

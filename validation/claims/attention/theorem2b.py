@@ -3,7 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
-from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way, rate_law
+from snapdyn.validation.claims.attention._shared import (
+    FLOWS,
+    common_tokens,
+    common_under_eq_10,
+    one_way,
+    rate_law,
+    response_law,
+)
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.statement import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
@@ -42,6 +49,7 @@ CLAIM = Claim(
             evaluations=(60, 2000),
             beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
         ),
+        response_law(common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
         rate_law("-sum_n p_n (1 - f_nl^2) xi_n of the common token", common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
     ),
     proved=("common-rate",),
