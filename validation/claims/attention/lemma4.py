@@ -63,7 +63,9 @@ CLAIM = Claim(
     "batch-size-1 step; printed without p_n, per round.",
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",
     conditions=("modified decoder flow", "one class per next token"),
-    conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7).",
+    conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). "
+    "beta is proved for any number of classes; the gradient in z for three tokens, and so for all, by symmetry: an "
+    "entry holds its own token, one other, and the norm of all.",
     properties=(
         Property(
             "kernel of (10) with exact beta against Y (e - alpha) by dense linear algebra, over what rounding allows",
@@ -79,7 +81,7 @@ CLAIM = Claim(
             directed=False,
         ),
     ),
-    proved=("attention-gradient", "iota", "beta"),
+    proved=("attention-gradient", "iota", "beta", "coefficients"),
     findings=("F5", "F7"),
     grade="proved",
 )

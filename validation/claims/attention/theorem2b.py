@@ -39,7 +39,8 @@ CLAIM = Claim(
     "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. One "
     "of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. In the "
     "mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
-    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries.",
+    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries. Runs test the sign; the rate is "
+    "(100) at every state under Eq. (10), and linear response in the mean field, both to less than a factor 1.1.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,
