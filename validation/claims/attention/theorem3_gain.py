@@ -140,14 +140,15 @@ CLAIM = Claim(
         "one class per next token",
         "Eq. (10), where it is exact; or in the mean field an error of at most 0.5 % by linear response: "
         "2 f_l^2 eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1. There r itself often changes by less than "
-        "1 %, so this seldom tells (11) from r = r(0); errors over the change of r and the runs at strong correlation do",
+        "1 %, so this seldom tells (11) from r = r(0); errors over the change of r do, and "
+        "the runs at strong correlation",
     ),
     conclusion="Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
     "estimates. At strong correlation it is {eta_Z/eta_Y = 0.0001:.1g} of 1 + |r| at eta_Z/eta_Y = 1e-4, "
     "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and "
     "{strong correlation, eta_Z/eta_Y = 1:.1g} at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. "
-    "To 1 % of 1 + |r| the bound is loose: a search reaches 0.4 of it; relative to the change of r, where memory is little "
-    "of it, (11) holds to 1 % and rejects an exponent of 2.2.",
+    "To 1 % of 1 + |r| the bound is loose: a search reaches 0.4 of it; relative to the change of r, where memory is "
+    "little of it, (11) holds to 1 % and rejects an exponent of 2.2.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

@@ -133,8 +133,9 @@ CLAIM = Claim(
     conclusion="It needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets meets. With equal "
     "overlaps no V below 36 K^2 (K-1)^2 will do, 291,600 at K = 10: at V = 10 K^2 the best multiple of E reaches "
     "{50 equal overlaps, V = 25,000} of both bounds with 50 classes. For any K the first condition follows "
-    "from the two bounds; the second since E is a Gram matrix of rank c less a positive diagonal: at most c eigenvalues "
-    "are positive, and with trace 0 their sum is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300.",
+    "from the two bounds; the second since E is a Gram matrix of rank c less a positive diagonal: at most c "
+    "eigenvalues are positive, and with trace 0 their sum is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, "
+    "50 and 300.",
     expected="corrected",
     findings=("F6",),
     properties=(

@@ -62,7 +62,7 @@ def over_printed(visits: int) -> Measured:
 
 
 def constant_left(V: float, of_V: float = 1 / 8, factor: float = 1.0) -> Measured:
-    """What `factor` eta_Y (1/24 + of_V/V) leaves of X - ln((V-1+exp(V h*))/V)/2, over eta_Y^2, at s = 1e12, small rate."""
+    """What `factor` eta_Y (1/24 + of_V/V) leaves of X - ln((V-1+exp(V h*))/V)/2, over eta_Y^2, at s = 1e12."""
     steps = WholeVisits.of(SMALL, V)
     u = steps.logits(1e12)
     left = steps.lag(u) - leading_lag(u, V) - factor * SMALL * (1 / 24 + of_V / V)
