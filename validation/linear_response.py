@@ -17,7 +17,7 @@ U_n = int w_n dt', with f, a, U and D0 of the decoder under frozen attention (th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,8 @@ class Response:
         Largest change of ln f_nj.
     gain_error : float
         Largest error of (11) over 1 + |r(0)|.
+    z : (logits,) array
+        Change of the logits of classes.z_coordinates at the end.
     """
 
     whole: bool = True
@@ -80,6 +82,7 @@ class Response:
     lead: float = -np.inf
     change: float = 0.0
     gain_error: float = 0.0
+    z: Floats = field(default_factory=lambda: np.zeros(1))
 
 
 def response(instance: Instance) -> Response:
@@ -179,6 +182,7 @@ class _Law:
     def record(self, state: Sequence[Floats], found: Response) -> float:
         """Update what was found with the state; returns (eta_Z/eta_Y) U^2, U about V h."""
         A, lost, z, path = state
+        found.z = z
         _, miss, own, drive, size = self.frozen(A)
         found.change = max(found.change, float(np.abs(self.ln_f(z)).max()))
         # An isolated class does not move.
@@ -219,6 +223,12 @@ def _within(name: str, instance: Instance) -> float:
 def gain_memory(instance: Instance) -> float:
     """Error of (11) by the law, over 1 + |r(0)|; at least 2 beyond the law's range."""
     return _within("gain_error", instance)
+
+
+def movement(instance: Instance) -> float:
+    """Largest change of ln f by the law; infinite where the law was left before t_end."""
+    found = response(instance)
+    return found.change if found.whole else np.inf
 
 
 def frozen_speed(instance: Instance) -> float:

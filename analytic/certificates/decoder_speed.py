@@ -100,26 +100,33 @@ gamma_single_maximum = Statement(
 )
 
 
-def _omega_1_excess(u_plus: Ball, factor: float) -> Ball:
-    """omega_1 ln V - factor ln ln V, omega_1 ln V = u_+ - ln V; V = 1 + exp(u_+)/u_+."""
+def _omega_1_excess(u_plus: Ball, factor: float, times: float = 1.0) -> Ball:
+    """omega_1 ln V - factor ln(times ln V), omega_1 ln V = u_+ - ln V; V = 1 + exp(u_+)/u_+."""
     excess = u_plus.log() - (u_plus * (-u_plus).exp()).log1p()
-    return excess - factor * (u_plus - excess).log()
+    return excess - factor * (times * (u_plus - excess)).log()
 
 
-FROM_10 = {"u_plus": (3.4296, U_PLUS[1])}
+# Of Lemma 8 alone, as far as V is a float.
+ANY_VOCABULARY = (4.0, 1e300)
+FROM_4, FROM_10 = {"u_plus": (U_PLUS[0], 697.4)}, {"u_plus": (3.4296, 697.4)}
+FROM_100 = {"u_minus": (9.99e-301, 0.010205)}
 lemma_8 = Statement(
     id="lemma8",
     title="The two roots of exp(u) = (V-1) u, and the sizes of omega_0 and omega_1",
     source="Lemma 8, Eqs. (50)-(51)",
-    words="For V in [4, 1e12] there are two roots, on both sides of ln(V-1). For V in [10, 1e12] ln ln V < omega_1 ln "
-    "V < 1.4 ln ln V. For V in [100, 1e12] 0 < omega_0 < 2/(V^0.99 ln V).",
-    latex=r"\ln\ln V<\omega_1\ln V<1.4\ln\ln V\ (V\ge10),\qquad0<\omega_0<\frac2{V^{0.99}\ln V}\ (V\ge100)",
-    box={"V": VOCABULARY},
+    words="For V in [4, 1e300] there are two roots, on both sides of ln(V-1), and 0.12 ln(2 ln V) < omega_1 ln V < "
+    "ln(2 ln V). For V in [10, 1e300] ln ln V < omega_1 ln V < 1.4 ln ln V. For V in [100, 1e300] 0 < omega_0 < "
+    "2/(V^0.99 ln V).",
+    latex=r"0.12\ln(2\ln V)<\omega_1\ln V<\ln(2\ln V),\qquad\ln\ln V<\omega_1\ln V<1.4\ln\ln V\ (V\ge10),"
+    r"\qquad0<\omega_0<\frac2{V^{0.99}\ln V}\ (V\ge100)",
+    box={"V": ANY_VOCABULARY},
     reduction="exp(u) - (V-1) u is convex with its minimum (V-1)(1 - ln(V-1)) at ln(V-1). By V - 1 = exp(u_+)/u_+, "
     "omega_1 ln V = u_+ - ln V = ln u_+ - ln(1 + u_+ exp(-u_+)); by V^(omega_0-1) = u_-, omega_0 ln V = ln V + ln u_- "
     "= u_- + ln(1 + u_- exp(-u_-)).",
     inequalities=(
-        Inequality("the minimum is negative: ln(V-1) > 1", lambda V: (V - 1).log() - 1, {"V": VOCABULARY}),
+        Inequality("the minimum is negative: ln(V-1) > 1", lambda V: (V - 1).log() - 1, {"V": ANY_VOCABULARY}),
+        Inequality("omega_1 ln V > 0.12 ln(2 ln V), V >= 4", lambda u_plus: _omega_1_excess(u_plus, 0.12, 2.0), FROM_4),
+        Inequality("omega_1 ln V < ln(2 ln V), V >= 4", lambda u_plus: -_omega_1_excess(u_plus, 1.0, 2.0), FROM_4),
         Inequality(
             "omega_1 ln V > ln ln V",
             lambda u_plus: _omega_1_excess(u_plus, 1.0),
@@ -133,10 +140,15 @@ lemma_8 = Statement(
         Inequality(
             "omega_0 V^0.99 ln V < 2",
             lambda u_minus: 2 - _omega_0_log(u_minus) * (0.99 * (1 + of_root(u_minus)).log()).exp(),
-            {"u_minus": (9.99e-13, 0.010205)},
+            FROM_100,
         ),
     ),
     wrong=(
+        Inequality(
+            "omega_1 ln V > 0.132 ln(2 ln V), 1.1 times the constant",
+            lambda u_plus: _omega_1_excess(u_plus, 0.132, 2.0),
+            FROM_4,
+        ),
         Inequality(
             "u_+ = ln V + ln ln V to leading order bounds it: omega_1 ln V < ln ln V",
             lambda u_plus: -_omega_1_excess(u_plus, 1.0),

@@ -39,6 +39,8 @@ def attention_gradient() -> Derivation:
 def conservation() -> Derivation:
     """Return the conservation of the row sum of z, which holds for any back-propagated gradient."""
     total = sum(f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS))
+    product, square = sp.symbols("a b")
+    any_total = product - product * square
 
     return Derivation(
         "Each row of Z keeps its sum: sum_l z_ml' = 0",
@@ -46,7 +48,11 @@ def conservation() -> Derivation:
         r"\sum_l \dot z_{ml}",
         0,
         lambda claim: {
-            "sum of dz/dt": (total - claim).subs(dict(zip(f, _normalised(), strict=True)), simultaneous=True)
+            "sum of dz/dt, three tokens": (total - claim).subs(
+                dict(zip(f, _normalised(), strict=True)), simultaneous=True
+            ),
+            # With a = f.g: sum_l f_l g_l - a sum_l f_l^2.
+            "sum of dz/dt, any number of tokens, |f|^2 = 1": (any_total - claim).subs(square, 1),
         },
     )
 

@@ -5,14 +5,13 @@ from collections.abc import Callable
 import sympy as sp
 
 from snapdyn.analytic.symbolic.derivation import (
-    CLASSES,
     Derivation,
+    E_prime,
+    G,
     Residuals,
     V,
     declare,
-    e_prime,
     eta_Y,
-    gram,
     h,
     resolve_lambert,
     s,
@@ -77,14 +76,13 @@ def row_gradient() -> Derivation:
 
 @declare
 def modified_flow() -> Derivation:
-    """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, here for K = 3 classes."""
-    F = sp.MatrixSymbol("F", 3, 3)
+    """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, for any number of classes; 1 is I."""
     return Derivation(
         "The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
         "Lemma 3, Eqs. (8), (26)-(30)",
-        F.T * (F * (sp.Identity(3) - sp.MatrixSymbol("E'", 3, 3))),
-        sp.ImmutableMatrix.eye(3),
-        {"G - G E'": gram - gram * e_prime()},
+        r"F^{T} (F - F E')",
+        sp.Integer(1),
+        {"G - G E'": sp.expand(G - G * E_prime)},
     )
 
 
@@ -136,13 +134,13 @@ def error_norm() -> Derivation:
 
 @declare
 def original_flow() -> Derivation:
-    """Return Eq. (40): the change of W by a visit of class n under the original flow, here for K = 3 classes."""
+    """Return Eq. (40): the change of W by a visit under the original flow, any number of classes; 1 is I."""
     return Derivation(
         "The original flow moves every overlapping class's row of W: I + (I+E) E' = F^T F",
         "Remark 1, Eqs. (40)-(42)",
-        sp.MatrixSymbol("F", 3, 3).T * sp.MatrixSymbol("F", 3, 3),
-        gram,
-        {"I + (I+E) E'": sp.eye(CLASSES) + gram * e_prime()},
+        r"I + (I+E) E'",
+        G,
+        {"I + G E'": sp.expand(1 + G * E_prime)},
     )
 
 

@@ -27,12 +27,10 @@ E = symmetric_matrix("rho").multiply_elementwise(sp.ones(CLASSES) - sp.eye(CLASS
 """E = F^T F - I, symmetric with zero diagonal."""
 gram = sp.eye(CLASSES).as_immutable() + E
 """Gram matrix G = F^T F = I + E of the attention vectors."""
-
-
-@cache
-def e_prime() -> sp.ImmutableMatrix:
-    """Return E' = I - (I+E)^{-1}."""
-    return sp.eye(CLASSES).as_immutable() - gram.inv()
+G = sp.Symbol("G", commutative=False)
+"""The Gram matrix of any number of classes, as an element of the algebra of K x K matrices, whose I is 1."""
+E_prime = 1 - G**-1
+"""E' = I - (I+E)^{-1}, of any number of classes."""
 
 
 Residuals = dict[str, sp.Expr]

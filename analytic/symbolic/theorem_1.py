@@ -1,21 +1,25 @@
 """Derivations for weakly correlated classes and Theorem 1: Lemmas 13-17, the back-propagated gradient (Eqs. 74-93).
 
-Theorem 1 is for K = 3 classes and any V >= 3: by symmetry, these hold every kind of entry, the class itself, a named
-other, and the remaining ones.
+They are for any number of classes K: identities of K x K matrices in G, sums over classes, and block elimination. The
+matrices of (86)-(89) are written out for three classes; `coefficients` is the same with any K. Products over the V
+outputs and `three_rows` are for three classes and any V >= 3: an output is the class's own, a named other class's, or
+one of the rest, which are equal.
 """
 
 from collections.abc import Callable
 
 import sympy as sp
+from sympy.concrete.delta import deltasummation
 
 from snapdyn.analytic.symbolic.derivation import (
     CLASSES,
     Derivation,
     E,
+    E_prime,
+    G,
     K,
     V,
     declare,
-    e_prime,
     gram,
     h,
     symmetric_matrix,
@@ -41,6 +45,10 @@ def eigenvalue_map() -> Derivation:
         lambda claim: {
             "1 - 1/(1+lambda)": 1 - 1 / (1 + eigenvalue) - claim,
             "Neumann series": -series - claim.subs(eigenvalue, -small),
+            # So E u = lambda u gives E' u = lambda' u, whatever K; E has K orthonormal eigenvectors.
+            "E' - lambda' = G^-1 (E - lambda)/(1+lambda)": sp.expand(
+                E_prime - claim - G**-1 * (G - 1 - eigenvalue) / (1 + eigenvalue)
+            ),
         },
     )
 
@@ -48,16 +56,12 @@ def eigenvalue_map() -> Derivation:
 @declare
 def second_order() -> Derivation:
     """Return E' beyond its first order: the sign of its diagonal (79) and its distance from E (80)."""
-    inverse = gram.inv()
-    # Entries of (I+E)^{-1}.
-    n = symmetric_matrix("n")
-
     return Derivation(
         "E' - E = -E^2 (I+E)^{-1}: diagonal -sum_k lambda_k^2 u_ik^2/(1+lambda_k) <= 0",
         "Lemmas 16-17, Eqs. (79)-(80)",
-        sp.MatrixSymbol("E'", CLASSES, CLASSES) - sp.MatrixSymbol("E", CLASSES, CLASSES),
-        -(E * E) * n,
-        lambda claim: {"E' - E": e_prime() - E - claim.subs(dict(zip(n, inverse, strict=True)))},
+        "E' - E",
+        -((G - 1) ** 2) * G**-1,
+        lambda claim: {"E' - E": sp.expand(E_prime - (G - 1) - claim)},
     )
 
 
@@ -247,31 +251,63 @@ def beta_counted() -> Derivation:
 
 
 @declare
+def coefficients() -> Derivation:
+    """Return (86) and (88) for any number of classes: the sum over classes j of v_j (I - E')_jk, over 1 + sigma."""
+    j, k, n = sp.symbols("j k n", integer=True, positive=True)
+    size = sp.Symbol("K", integer=True, positive=True)
+    weight, entry, equal = sp.IndexedBase("x"), sp.IndexedBase("E'"), sp.KroneckerDelta  # x_j = 1 + theta_j
+    term = weight[j] * (q0 + (q1 - q0) * equal(j, n)) * (equal(j, k) - entry[j, k])
+    whole = deltasummation(sp.expand(term), (j, 1, size), no_piecewise=True)
+    others = sp.Sum(weight[j] * entry[j, k], (j, 1, size)) - weight[n] * entry[n, k]  # over j != n
+
+    return Derivation(
+        "beta_nk = q1 x_n E'_nk - q0 (x_k - sum_{j != n} x_j E'_jk), x = 1 + theta, for any number of classes",
+        "Theorem 1, Eqs. (86), (88), sign corrected",
+        r"\beta_{nk}/(1+\sigma)",
+        q1 * weight[n] * entry[n, k] - q0 * (weight[k] - others),
+        lambda claim: {
+            "-coefficient of f_k, k != n": sp.expand(-whole.subs(equal(k, n), 0) - claim),
+            "coefficient of f_n": sp.expand(
+                whole.subs(k, n) - q1 * weight[n] * (1 - entry[n, n]) + q0 * others.subs(k, n)
+            ),
+        },
+    )
+
+
+@declare
 def leading_xi() -> Derivation:
     """Return the leading-order xi_n/gamma = -E'_nn, in terms of the Gram matrix."""
-    E_prime = e_prime()
-    overlap = sp.Matrix((E_prime * E).diagonal()).T  # the diagonal of E is 0
     return Derivation(
-        "sum_{k != n} E'_nk f_n.f_k = -E'_nn",
+        "E' E = E - E', so sum_{k != n} E'_nk f_n.f_k = -E'_nn: the diagonal of E is 0",
         "Theorem 1, Eqs. (91)-(92)",
-        "X",
-        sp.ImmutableMatrix([-e[n, n] for n in range(CLASSES)]),
-        lambda claim: {"overlap": overlap - claim.subs(dict(zip(e, E_prime, strict=True)))},
+        "E' E",
+        G - 2 + G**-1,
+        lambda claim: {
+            "E' E": sp.expand(E_prime * (G - 1) - claim),
+            "E - E'": sp.expand(G - 1 - E_prime - claim),
+        },
     )
 
 
 @declare
 def xi_eliminated() -> Derivation:
-    """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided."""
-    overlaps, others = E[1:, 0], sp.eye(CLASSES - 1) + E[1:, 1:]
-    inverse_nn = 1 / (1 - (overlaps.T * others.inv() * overlaps)[0])
-    claimed = inverse_nn * (overlaps.T * others.inv() * (overlaps + sp.ones(CLASSES - 1, 1) / (V - 1)))[0]
-    coefficients = _coefficients[0, :].subs(EQUAL).subs(dict(zip(e, e_prime(), strict=True)))
-    # beta_nk is minus the coefficient of f_k.
+    """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided; any K.
+
+    With x = H^-1 e and H the Gram matrix of the others, row n of G^-1 is g (1, -x^T), g = 1/(1 - e.x), and the other
+    rows are -g x and H^-1 + g x x^T: in G G^-1 their terms in e and e x^T cancel one by one, by H x = e.
+    """
+    own, ones = sp.symbols("a b", real=True)  # e.x and x.1
+    g = 1 / (1 - own)
+    # Coefficients of the other f_k, minus beta_nk, are (q1, q0 1^T) times those columns of G^-1; their product with e.
+    coefficients = -q1 * g * own + q0 * (ones + g * ones * own)
     return Derivation(
         "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
         "own; Theorem 1(a), sign of (88) corrected",
-        r"\xi_1/(\gamma q_1)",
-        sp.factor(claimed),
-        {"class 1": -(coefficients * E[:, 0])[0] / q1},
+        r"\xi_{n} / (\gamma q_{1})",
+        g * (own + ones / (V - 1)),
+        lambda claim: {
+            "-[coefficients of f_k].e/q1": -coefficients / q1 - claim,
+            "row n of G G^-1, column n": g - g * own - 1,
+            "row n of G G^-1, the others, over x^T": -g + (1 + g * own),
+        },
     )

@@ -4,9 +4,11 @@ import mpmath as mp
 import pytest
 
 from snapdyn.analytic.certificates import CERTIFICATES
-from snapdyn.analytic.certificates.decoder_speed import U_PEAK, U_PLUS, VOCABULARY, U
+from snapdyn.analytic.certificates.decoder_speed import ANY_VOCABULARY, U_PEAK, U_PLUS, VOCABULARY, U
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_minus, u_peak, u_plus
 from tests.analytic.mpmath_reference import DIGITS, gamma, scaled_h
+
+FROM_FOUR = (("omega_1 ln V > 0.12", 4), ("omega_1 ln V < ln(2", 4))
 
 
 def box(id_: str, text: str) -> dict[str, tuple[float, float]]:
@@ -20,10 +22,14 @@ def test_boxes_of_roots_cover_the_vocabularies() -> None:
     low, high = map(mp.mpf, VOCABULARY)
     assert U_PLUS[0] < u_plus(low) < u_plus(high) < U_PLUS[1]
     assert U_PEAK[0] < u_peak(low) < u_peak(high) < U_PEAK[1]
-    assert box("lemma8", "omega_1 ln V >")["u_plus"][0] < u_plus(mp.mpf(10))
-    assert box("lemma8", "omega_1 ln V <")["u_plus"][0] < u_plus(mp.mpf(10))
+    largest = mp.mpf(ANY_VOCABULARY[1])
+    with mp.workdps(DIGITS):
+        for text, least in (("omega_1 ln V > l", 10), ("omega_1 ln V < 1.4", 10), *FROM_FOUR):
+            found = box("lemma8", text)["u_plus"]
+            assert found[0] < u_plus(mp.mpf(least)) < u_plus(largest) < found[1]
     hundred = box("lemma8", "omega_0")["u_minus"]
-    assert hundred == box("lemma9-early", "V^-0.99")["u_minus"]
+    assert hundred[0] < 1 / largest < u_minus(mp.mpf(100)) < hundred[1]
+    hundred = box("lemma9-early", "V^-0.99")["u_minus"]
     assert hundred[0] < u_minus(high) < u_minus(mp.mpf(100)) < hundred[1]
     five = box("lemma9-early", "exp(u) < (V-1) u")["u_minus"]
     assert five[0] < u_minus(high) < u_minus(mp.mpf(5)) < five[1]
@@ -57,6 +63,9 @@ def test_gamma_is_largest_at_the_peak() -> None:
 def test_sizes_of_the_corrections_of_lemma_8() -> None:
     """Assert the bounds of omega_1 and omega_0 from the roots themselves."""
     with mp.workdps(DIGITS):
+        for (V,) in points(60, 3, (4.0, 1e12)):
+            excess, both = u_plus(V) - mp.log(V), mp.log(2 * mp.log(V))
+            assert mp.mpf("0.12") * both < excess < both
         for (V,) in points(60, 3, (10.0, 1e12)):
             excess = u_plus(V) - mp.log(V)
             assert mp.log(mp.log(V)) < excess < mp.mpf("1.4") * mp.log(mp.log(V))

@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "rate for prefactor": ("original-flow-speed", lambda rhs: rhs.subs(V, V + 1)),
     "logarithm of V-1 in the lead": ("lag", lambda rhs: rhs + sp.log(V / (V - 1)) / 2),
     "stage with V for V-1": ("gamma-late-stage", lambda rhs: rhs * V / (V - 1)),
-    "first order of E' only": ("second-order", lambda rhs: sp.zeros(*rhs.shape).as_immutable()),
+    "first order of E' only": ("second-order", lambda rhs: 0 * rhs),
     "K for K-1 in the bound": ("entry-bound", lambda rhs: rhs.subs(K, K + 1)),
     "T for T-1 in the radius": ("hoeffding-radius", lambda rhs: rhs.subs(N, N + 1)),
     "counts left out of one class": ("beta-counted", lambda rhs: rhs.subs(sp.Symbol("theta_2", real=True), 0)),

@@ -14,6 +14,7 @@ from snapdyn.validation.claims.attention._shared import (
     common_under_eq_10,
     drift_at_end,
     one_way,
+    rate_law,
 )
 from snapdyn.validation.statement import (
     IDENTITY_ERROR,
@@ -125,7 +126,8 @@ CLAIM = Claim(
     "memory. There f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n "
     "(1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a common token "
     "can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and with two queries of unequal "
-    "size by {two queries of unequal size:.0%}.",
+    "size by {two queries of unequal size:.0%}. Runs test the sign; the rate is tested at every state under Eq. (10), "
+    "where 1.1 times the law is rejected, and not in the mean field.",
     expected="conditional",
     properties=(
         one_way(
@@ -144,6 +146,12 @@ CLAIM = Claim(
                 "P(l|n) depends on n": load("theorem2b-two-common").instance,
                 "two queries of unequal size": UNEQUAL,
             },
+        ),
+        rate_law(
+            "-(rho_l^2/sum rho^2) sum_n p_n xi_n (1 - |common part of f_n|^2) of a common token",
+            common_tokens,
+            SHARED,
+            *CONDITIONS,
         ),
         Property(
             "common logits after training: largest mean of 8 seeds + 3 standard errors",

@@ -1,5 +1,7 @@
 """Theorem 2(a): distinct tokens gain attention."""
 
+from functools import partial
+
 import numpy as np
 
 from snapdyn import analytic
@@ -9,7 +11,10 @@ from snapdyn.validation.claims.attention._shared import (
     SCALARS,
     SMALL_OVERLAPS,
     distinct_tokens,
+    falls,
     one_way,
+    rate_law,
+    response_law,
     speed,
 )
 from snapdyn.validation.linear_response import response
@@ -37,13 +42,13 @@ def opposite_sign(instance: Instance) -> Measured:
     return Measured(xi.min() / np.abs(xi).max(), at_least=0.0)
 
 
-def onset_error(instance: Instance) -> Measured | None:
-    """|ln| of the time of the first fall by linear response over that at which a distinct token peaks in the run."""
+def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
+    """|ln| of the time of the first fall, `factor` times linear response's, over that of the run's first peak."""
     run = flow(instance, MEAN_FIELD, 2000)
     if run is None:
         return None
     peak = float(run.t[run.z[:, 0, distinct_tokens(instance.classes)].argmax(axis=0).min()])
-    return Measured(abs(np.log(response(instance).onset / peak)), at_most=0.1, where=f"t = {peak:.3g}")
+    return Measured(abs(np.log(factor * response(instance).onset / peak)), at_most=0.06, where=f"t = {peak:.3g}")
 
 
 def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
@@ -83,7 +88,9 @@ CLAIM = Claim(
     "which the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
     "largest logit (K = 3, weak correlation). Linear response tells the time of the fall, to {theorem2a-memory:.0%} on "
     "two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the "
-    "overlaps and priors; at strong correlation or unequal priors it can fail.",
+    "overlaps and priors; at strong correlation or unequal priors it can fail. Runs test the sign; the rate is (98) at "
+    "every state under Eq. (10), and in the mean field linear response within 1 % while attention hardly moves: both "
+    "reject 1.1 times the law. The time of the fall rejects it on F10 only (1.12 on both).",
     expected="conditional",
     properties=(
         one_way(
@@ -106,11 +113,24 @@ CLAIM = Claim(
                 "strong correlation": load("theorem2a-strong").instance,
             },
         ),
-        one_way(EXACT, distinct_tokens, FLOWS, SMALL_OVERLAPS, evaluations=(60, 2000)),
+        one_way(
+            EXACT,
+            distinct_tokens,
+            FLOWS,
+            SMALL_OVERLAPS,
+            controls={
+                "wrong theory: the mean field in place of the independent decoder": partial(
+                    falls, rung=MEAN_FIELD, tokens=distinct_tokens
+                )
+            },
+        ),
+        response_law(distinct_tokens, FLOWS),
+        rate_law("p_n f_nl^2 xi_n of a distinct token", distinct_tokens, SCALARS),
         Property(
             "time at which a token falls by linear response against the run's, |ln|",
             "mean field",
             onset_error,
+            controls={"wrong theory: 1.1 times the time by linear response": partial(onset_error, factor=1.1)},
             corrected=True,
             cases=lambda: {
                 "F10, time of the fall": of_f10(0.3, 1e3),

@@ -3,7 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
-from snapdyn.validation.claims.attention._shared import FLOWS, common_tokens, common_under_eq_10, one_way
+from snapdyn.validation.claims.attention._shared import (
+    FLOWS,
+    common_tokens,
+    common_under_eq_10,
+    one_way,
+    rate_law,
+    response_law,
+)
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.statement import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
@@ -32,7 +39,8 @@ CLAIM = Claim(
     "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. One "
     "of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. In the "
     "mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
-    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries.",
+    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries. Runs test the sign; the rate is "
+    "(100) at every state under Eq. (10), and linear response in the mean field, both to less than a factor 1.1.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,
@@ -42,6 +50,8 @@ CLAIM = Claim(
             evaluations=(60, 2000),
             beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
         ),
+        response_law(common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
+        rate_law("-sum_n p_n (1 - f_nl^2) xi_n of the common token", common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
     ),
     proved=("common-rate",),
     map=partial(rates_map, prop=IN_MEAN_FIELD, name="theorem2b-fast", threshold=FALL),

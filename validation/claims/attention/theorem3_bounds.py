@@ -186,7 +186,7 @@ CLAIM = Claim(
     conclusion="Holds under (10) while common tokens fall; in the full mean field only where V f_n.f_k is small and "
     "priors are equal. B is on the clock of the dynamics: it carries p_n per step. The lower one fails where a common "
     "token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 says (F4), so that "
-    f"(12) holds to {MISSED:.0%} of B only.",
+    f"(12) holds to {MISSED:.0%} of B only, of which a search reaches half.",
     expected="conditional",
     properties=(
         bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),

@@ -34,7 +34,9 @@ CLAIM = Claim(
     "suffice, |lambda_1| < 1 is not needed.)",
     latex=r"(I+E)^{-1}=I-E',\qquad\lambda_i(E')=\frac{\lambda_i}{1+\lambda_i}",
     conditions=("attention vectors linearly independent",),
-    conclusion="Holds wherever attention vectors are linearly independent; |lambda_1| < 1 is not needed.",
+    conclusion="Holds wherever attention vectors are linearly independent; |lambda_1| < 1 is not needed. "
+    "Proved for any K: E' - lambda/(1+lambda) = G^-1 (E - lambda)/(1+lambda), G = I+E, so E u = lambda u gives E' u = "
+    "lambda/(1+lambda) u, and the symmetric E has K orthonormal eigenvectors.",
     findings=("F18",),
     grade="proved",
     properties=(

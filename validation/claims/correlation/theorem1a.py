@@ -261,7 +261,7 @@ CLAIM = Claim(
             cases={**WEAK, **COUNTEREXAMPLES},
         ),
     ),
-    proved=("iota", "beta", "xi-eliminated", "neumann-pairs", "smallest-weight"),
+    proved=("iota", "beta", "coefficients", "xi-eliminated", "neumann-pairs", "smallest-weight"),
     certified=("xi-positive-4", "xi-positive-star"),
     picture=picture,
 )

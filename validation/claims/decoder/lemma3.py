@@ -15,7 +15,8 @@ CLAIM = Claim(
     "w_n' = eta_Y (e_n - alpha_n), untouched by the other classes, also where classes share a next token.",
     latex=r"\dot Y=\eta_Y (f_n-FE'e_n)(e_n-\alpha_n)^\top\ \Rightarrow\ \dot w_n=\eta_Y(e_n-\alpha_n)",
     conditions=("attention frozen", "attention vectors f_n linearly independent"),
-    conclusion="Exact for the modified flow at any overlap; the original flow (7) does not decouple.",
+    conclusion="Exact for the modified flow at any overlap; the original flow (7) does not decouple. "
+    "F^T (F - F E') = I is proved for any number of classes.",
     grade="proved",
     properties=(
         Property(

@@ -55,11 +55,13 @@ CLAIM = Claim(
     source="Lemma 8, Eqs. (50)-(51)",
     title="exp(u) = (V-1) u has a root close to 0 and one close to ln V",
     statement="exp(V h) <= (V-1) V h exactly for V h between V^(omega_0-1) and (1+omega_1) ln V, omega_1 of the order "
-    "of ln ln V/ln V; for V >> 100 omega_0 is at most of the order of 1/(V^0.99 ln V).",
+    "of ln ln V/ln V: 0.12 ln(2 ln V) < omega_1 ln V < ln(2 ln V); for V >= 100 omega_0 is at most 2/(V^0.99 ln V). "
+    "(Constants for V up to 1e300, the largest float; the two roots for every V >= 4.)",
     latex=r"e^{u}=(V-1)u:\quad u_-=V^{\omega_0-1},\ \omega_0=O\!\left(\frac{1}{V^{0.99}\ln V}\right);\quad "
     r"u_+=(1+\omega_1)\ln V,\ \omega_1=\Theta\!\left(\frac{\ln\ln V}{\ln V}\right)",
     conditions=("V >= 4: below, exp(u) exceeds (V-1) u everywhere",),
-    conclusion="Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly for large V, like ln ln V/ln V.",
+    conclusion="Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly for large V, like ln ln V/ln V. "
+    "The interval proof has the constants of the statement, for V from 4 to 1e300; searches reach V = 1e12.",
     grade="certified",
     properties=(
         closed_form(

@@ -57,13 +57,19 @@ _rng = np.random.default_rng(20)
 TOKENS, LOGITS = _rng.dirichlet(np.full(12, 2.0)), _rng.normal(size=12)
 LIMIT, DEVIATION = limit(TOKENS, LOGITS)
 RUNS = 200
+DRAWN = 10_000
 
 
-def spread(length: int) -> float:
-    """Sum over tokens of the root mean square of q - c_n over RUNS sequences, over that of the delta method."""
-    weights = np.random.default_rng(length).multinomial(length, TOKENS, size=RUNS) * np.exp(LOGITS)
+def spread(length: int, power: float = -0.5, deviation: Floats = DEVIATION) -> Measured:
+    """|ratio - 1| of the root mean square of q - c_n over DRAWN sequences, summed over tokens, to the delta method's.
+
+    That is (T-1)^power deviation. A root mean square over DRAWN draws has the relative error 1/sqrt(2 DRAWN), of which
+    four are allowed.
+    """
+    weights = np.random.default_rng(length).multinomial(length, TOKENS, size=DRAWN) * np.exp(LOGITS)
     q = weights / weights.sum(axis=1, keepdims=True)
-    return np.sqrt(length * ((q - LIMIT) ** 2).mean(axis=0)).sum() / DEVIATION.sum()
+    ratio = np.sqrt(((q - LIMIT) ** 2).mean(axis=0)).sum() / (deviation.sum() * length**power)
+    return Measured(abs(ratio - 1), at_most=4 / np.sqrt(2 * DRAWN))
 
 
 def of_sgd(length: int) -> Measured:
@@ -109,10 +115,16 @@ CLAIM = Claim(
             cases={"1e6 tokens": 10**6},
         ),
         Property(
-            "spread of q over 200 sequences against the delta method's, which falls as (T-1)^-1/2, relative",
+            "spread of q over 10,000 sequences against the delta method's, which falls as (T-1)^-1/2, relative",
             "SGD sample",
-            # A root mean square over 200 draws has the relative error 1/20, of which four are allowed.
-            lambda length: Measured(abs(spread(length) - 1), at_most=0.2),
+            spread,
+            controls={
+                "wrong theory: 1.1 times the spread": partial(spread, deviation=1.1 * DEVIATION),
+                "wrong theory: it falls as (T-1)^-0.55": partial(spread, power=-0.55),
+                "wrong theory: the spread of P, without exp(z)": partial(
+                    spread, deviation=np.sqrt(TOKENS * (1 - TOKENS))
+                ),
+            },
             cases={"T-1 = 1e4": 10**4, "T-1 = 1e6": 10**6},
         ),
     ),
