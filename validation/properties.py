@@ -10,6 +10,7 @@ from typing import Any
 
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
+from snapdyn.validation.dense_algebra import Unaffordable
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
@@ -203,11 +204,14 @@ class Property:
         ------
         InputError
             The measure raises an error, or gives NaN or something else than a Measured.
+        Unaffordable, an InputError: it would take too long.
         """
         conditions: list[Measured] = []
         for requirement in self.conditions:
             try:
                 conditions.append(requirement.on(instance))
+            except Unaffordable:
+                raise
             except Exception as error:  # whatever the code of a claim raises
                 raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
             if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):
@@ -223,6 +227,8 @@ class Property:
         """
         try:
             measured = measure(instance)
+        except Unaffordable:
+            raise
         except Exception as error:  # whatever the code of a claim raises
             raise self._refused(self.name, measure, error, instance, name) from error
         if not isinstance(measured, Measured):
@@ -243,6 +249,9 @@ class Property:
             return measured
         try:
             other = self.number(instance.disturbed, self.measure)
+        except Unaffordable:
+            where = "; ".join(filter(None, (measured.where, "the effect of rounding was too costly to measure")))
+            return replace(measured, where=where)
         except InputError:  # a measure that speaks of equal classes only
             return measured
         change = abs(other.margin - measured.margin) if other is not None else 0.0
