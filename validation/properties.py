@@ -250,11 +250,13 @@ class Property:
         try:
             other = self.number(instance.disturbed, self.measure)
         except Unaffordable:
-            where = "; ".join(filter(None, (measured.where, "the effect of rounding was too costly to measure")))
-            return replace(measured, where=where)
+            other = None
         except InputError:  # a measure that speaks of equal classes only
             return measured
-        change = abs(other.margin - measured.margin) if other is not None else 0.0
+        if other is None:
+            unknown = "the effect of rounding could not be measured"
+            return replace(measured, where=f"{measured.where}; {unknown}" if measured.where else unknown)
+        change = abs(other.margin - measured.margin)
         return replace(measured, error=max(measured.error, ROUNDINGS * change)) if change < math.inf else measured
 
     def _refused(self, what: str, measure: Any, trouble: str | Exception, instance: Any, name: str) -> InputError:
