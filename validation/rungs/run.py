@@ -440,6 +440,7 @@ def _run(
 
 def require_affordable_run(system: System, rung: str) -> None:
     """Raise Unaffordable before a run, on the values of all classes, that is too large."""
+    assert system.classes is not None
     K, entries = system.classes.num_classes, system.classes.P.nnz
     # Below the mean field an evaluation has products of K x K matrices.
     # A state value takes as long as some 50 multiplications.
