@@ -8,12 +8,31 @@ import numpy as np
 from scipy.special import softmax
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.errors import InputError
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
 EPS = float(np.finfo(float).eps)
 IDENTITY_ERROR = 1e-12
 """Relative error allowed where two evaluations of one identity in float64 are compared."""
+
+# Multiplications that one measurement may take: some 20 seconds on one core.
+MOST_MULTIPLICATIONS = 1e11
+# Evaluations that a run takes: 300 to 2600 were counted on 300 classes.
+EVALUATIONS = 1000
+
+
+class Unaffordable(InputError):
+    """A computation that is too large, refused before it starts."""
+
+
+def require_affordable(what: str, multiplications: float) -> None:
+    """Raise Unaffordable where a computation is estimated to take more than MOST_MULTIPLICATIONS."""
+    if multiplications > MOST_MULTIPLICATIONS:
+        raise Unaffordable(
+            f"{what} is estimated to take {multiplications:.2g} multiplications, {multiplications / 3e11:.2g} minutes "
+            f"on one core, more than the {MOST_MULTIPLICATIONS:.0e} that are allowed; it was not started"
+        )
 
 
 def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats]:

@@ -15,6 +15,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
 from snapdyn.validation.claims import chosen_claims
+from snapdyn.validation.dense_algebra import Unaffordable
 from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
@@ -407,6 +408,8 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
     reading, trouble = Reading([], None, measurable=True), ""
     try:
         reading = prop.at(given)
+    except Unaffordable as error:
+        trouble = str(error)
     except InputError as error:
         trouble = f"the measurement failed: {error}"
     measured, unmet = reading.measured, reading.unmet

@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.visits import outputs
@@ -38,10 +39,12 @@ LARGEST_CHANGE = 1.0
 LARGEST_MEMORY = 60.0
 # Two tokens of a class whose frequencies differ by less than this factor are not compared.
 LIKE = 1.001
-# Steps per unit of ln t; a step is divided where the decoder or memory is faster.
+# Longest step in ln t; a step is divided where the decoder or memory is faster.
 STEP = 0.25
-# Multiplications of one run; large texts take longer steps.
-MOST_MULTIPLICATIONS = 2e10
+# Multiplications per e-fold of t beyond which steps are those of a stabilised method, which overlaps do not shorten.
+COSTLY = 1e9
+# Its steps times the rate of the fastest class alone.
+RESOLVED = 0.5
 
 
 @dataclass
@@ -93,15 +96,28 @@ def response(instance: Instance) -> Response:
     return found
 
 
+class Fastest(NamedTuple):
+    """Fastest relative rates per unit of ln t: of all classes together, and of one class alone."""
+
+    together: float
+    alone: float
+
+
 class _Law:
     """The law on one instance: P o exp(z(0)) takes the place of P, momentum mu that of rates over 1 - mu."""
 
     def __init__(self, instance: Instance) -> None:
         classes = instance.classes
-        self.F, self.G = classes.decoder_inputs(instance.start).toarray(), instance.gram
+        # Of one evaluation: products of A with F and with G.
+        self.work = classes.num_classes**2 * (classes.num_tokens + classes.next_tokens.size + 1)
+        require_affordable("linear response of the mean field", EVALUATIONS * self.work)
+        F, self.G = classes.decoder_inputs(instance.start), instance.gram
         self.strength = float(instance.eigenvalues[-1])
         self.n, self.token, self.logit = classes.class_of_entry, classes.P.indices, classes.z_of_entry
-        self.f = self.F[self.n, self.token]
+        dense = F.toarray()
+        self.f = dense[self.n, self.token]
+        # A product with a small or a full table is faster dense.
+        self.F = F if self.work > 1e6 and F.nnz < dense.size / 20 else dense
         self.logits = classes.z_coordinates[0].size
         self.distinct = classes.omega_size[self.token] == 1
         ranked = np.lexsort((self.f, self.n))
@@ -132,17 +148,17 @@ class _Law:
         size = (np.abs(products) * self.G).sum(axis=1)
         return error, miss, own, drive, size
 
-    def rates(self, t: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], float]:
-        """Derivatives in ln t of A, lost, z and the path of (11), and the fastest relative rate."""
+    def rates(self, t: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], Fastest]:
+        """Derivatives in ln t of A, lost, z and the path of (11), and the fastest relative rates."""
         A, lost, *_ = state
         error, miss, own, drive, _ = self.frozen(A)
         rate = self.eta_Z * self.p * miss * t
         moved = rate[self.n] * (drive - lost)
         dz: Floats = np.bincount(self.logit, self.f**2 * moved, self.logits).astype(float)
         dA = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
-        decoder = self.strength * self.eta_Y * t * float((self.p * miss).max())
-        memory = len(self.p) * float((own * rate).max())
-        return (dA, own[self.n] * self.ln_f(dz), dz, moved), max(decoder, memory)
+        decoder, memory = self.eta_Y * t * float((self.p * miss).max()), float((own * rate).max())
+        fastest = Fastest(max(self.strength * decoder, len(self.p) * memory), max(decoder, memory))
+        return (dA, own[self.n] * self.ln_f(dz), dz, moved), fastest
 
     def ln_f(self, z: Floats) -> Floats:
         """Change of ln f_nj, first order in z."""
@@ -158,11 +174,14 @@ class _Law:
         state: Sequence[Floats] = (A, lost / 3, z / 2, path / 2)
         found = Response()
         self.record(state, found)
-        work = len(self.p) ** 2 * (self.F.shape[1] + self.hit.shape[1])
-        step = max(STEP, 4 * work * np.log(self.t_end / t) / MOST_MULTIPLICATIONS)
         while found.whole and t < self.t_end * (1 - 1e-12):
-            s = min(step, 1.5 / max(fastest, 1e-300), float(np.log(self.t_end / t)))
-            state, fastest = self.advance(t, s, state)
+            left, many = float(np.log(self.t_end / t)), 4 * self.work * fastest.together / 1.5 > COSTLY
+            if many:
+                s = min(STEP, RESOLVED / fastest.alone, left)
+                state, fastest = self.stabilised(t, s, state, fastest.together)
+            else:
+                s = min(STEP, 1.5 / max(fastest.together, 1e-300), left)
+                state, fastest = self.advance(t, s, state)
             start, before, t = t, found.lost, t * float(np.exp(s))
             memory = self.record(state, found)
             if before < 1 <= found.lost:
@@ -170,7 +189,33 @@ class _Law:
             found.whole = found.change < LARGEST_CHANGE and memory < LARGEST_MEMORY
         return found
 
-    def advance(self, t: float, s: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], float]:
+    def stabilised(
+        self, t: float, s: float, state: Sequence[Floats], fastest: float
+    ) -> tuple[Sequence[Floats], Fastest]:
+        """One step of size s in ln t of RKL2, of second order: m stages follow rates up to (m^2 + m - 2)/(2 s).
+
+        Runge-Kutta-Legendre of Meyer, Balsara and Aslam, J. Comput. Phys. 257 (2014) 594, Eqs. (16)-(17).
+        """
+        stages = max(3, int(np.ceil((np.sqrt(9 + 8 * 1.2 * s * fastest) - 1) / 2)))
+        j = np.arange(stages + 1)
+        b = np.where(j > 1, (j**2 + j - 2) / np.maximum(2 * j * (j + 1), 1), 1 / 3)
+        w = 4 / (stages**2 + stages - 2)
+        first, rates = self.rates(t, state)
+        start = [*state, np.zeros(1)]  # ln t of the stages, from that of the step
+        slope = [*first, np.ones(1)]
+        before, now = start, [x + b[1] * w * s * dx for x, dx in zip(start, slope, strict=True)]
+        for i in range(2, stages + 1):
+            now_slope, rates = self.rates(t * float(np.exp(now[-1][0])), now[:-1])
+            mu, nu = (2 * i - 1) / i * b[i] / b[i - 1], -(i - 1) / i * b[i] / b[i - 2]
+            forward, back = mu * w * s, -(1 - b[i - 1]) * mu * w * s
+            parts = zip(start, before, now, slope, [*now_slope, np.ones(1)], strict=True)
+            before, now = (
+                now,
+                [mu * y + nu * x + (1 - mu - nu) * x0 + forward * dy + back * dx0 for x0, x, y, dx0, dy in parts],
+            )
+        return now[:-1], rates
+
+    def advance(self, t: float, s: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], Fastest]:
         """One Runge-Kutta step of fourth order of size s in ln t."""
         slope, slopes = state, []
         for part in (0.0, 0.5, 0.5, 1.0):

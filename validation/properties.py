@@ -10,6 +10,7 @@ from typing import Any
 
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
+from snapdyn.validation.dense_algebra import Unaffordable
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
@@ -211,11 +212,14 @@ class Property:
         ------
         InputError
             The measure raises an error, or gives NaN or something else than a Measured.
+        Unaffordable, an InputError: it would take too long.
         """
         conditions: list[Measured] = []
         for requirement in self.conditions:
             try:
                 conditions.append(requirement.on(instance))
+            except Unaffordable:
+                raise
             except Exception as error:  # whatever the code of a claim raises
                 raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
             if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):
@@ -231,6 +235,8 @@ class Property:
         """
         try:
             measured = measure(instance)
+        except Unaffordable:
+            raise
         except Exception as error:  # whatever the code of a claim raises
             raise self._refused(self.name, measure, error, instance, name) from error
         if not isinstance(measured, Measured):
@@ -251,9 +257,14 @@ class Property:
             return measured
         try:
             other = self.number(instance.disturbed, self.measure)
+        except Unaffordable:
+            other = None
         except InputError:  # a measure that speaks of equal classes only
             return measured
-        change = abs(other.margin - measured.margin) if other is not None else 0.0
+        if other is None:
+            unknown = "the effect of rounding could not be measured"
+            return replace(measured, where=f"{measured.where}; {unknown}" if measured.where else unknown)
+        change = abs(other.margin - measured.margin)
         return replace(measured, error=max(measured.error, ROUNDINGS * change)) if change < math.inf else measured
 
     def _refused(self, what: str, measure: Any, trouble: str | Exception, instance: Any, name: str) -> InputError:

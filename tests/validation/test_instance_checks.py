@@ -199,6 +199,18 @@ def test_odd_values_are_refused_in_one_sentence(odd: dict[str, Any]) -> None:
     assert "\n" not in str(refused.value)
 
 
+def test_without_a_bias_the_claim_on_biases_is_not_applicable() -> None:
+    """Assert that no bias, and one that is equal for all tokens, is not counted as a case that holds."""
+    classes = sd.syn_small()
+    equal = np.ones((classes.queries.size, classes.num_tokens))
+    for start in (None, equal):
+        report = sd.check(classes, 1.0, 0.01, 10.0, "positional-prior", start=start)
+        assert report["positional-prior"].status == "not applicable"
+    assert sd.check(
+        classes, 1.0, 0.01, 10.0, "positional-prior", start=equal * np.arange(classes.num_tokens)
+    ).count() == {"holds": 1}
+
+
 def test_a_flow_that_takes_too_many_evaluations_is_undecided() -> None:
     """Assert "undecided" with the reason for a flow beyond its limit: two equal classes, fast attention, late times."""
     classes = sd.SequenceClasses([[0.2, 0.5, 0.3], [0.2, 0.5, 0.3]], query=[3, 3], vocab_size=1000)

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import MeanField, log_times, whole_run
+from snapdyn.dynamics import MeanField, log_times, single_common_token, whole_run
+from snapdyn.validation import linear_response
+from snapdyn.validation.dense_algebra import Unaffordable
 from snapdyn.validation.linear_response import LITTLE_MEMORY, response
 from snapdyn.validation.sample_classes import correlated_classes, counterexample
 from snapdyn.validation.search.counterexamples import load
@@ -45,3 +47,20 @@ def test_slow_attention_has_no_onset_and_the_shares_scale() -> None:
 @pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])
 def test_stored_falls_are_outside(name: str) -> None:
     assert not LITTLE_MEMORY.on(load(name).instance).holds
+
+
+def test_stabilised_steps_are_those_of_fourth_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert 1e-3: RKL2 in steps of half an e-fold of the fastest class errs by less, and needs fewer evaluations."""
+    instance = Instance.of(single_common_token(40, 2, 0.3, 10**5), 1.0, 0.01, 1e5)
+    plain, stabilised = response(instance), replace(instance)
+    monkeypatch.setattr(linear_response, "COSTLY", 0.0)
+    found = response(stabilised)
+    for name in ("speed", "lost", "change", "gain_error"):
+        assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-3)
+    assert found != plain
+
+
+def test_too_many_classes_are_refused_before_the_start() -> None:
+    instance = Instance.of(single_common_token(600, 2, 0.3), 1.0, 0.01, 1e5)
+    with pytest.raises(Unaffordable, match=r"linear response .* 6\.5e\+11 multiplications"):
+        response(instance)

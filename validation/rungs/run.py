@@ -13,6 +13,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.request import log_times
+from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
@@ -22,6 +23,7 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice
+from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.search.instance import Instance
 
@@ -422,7 +424,11 @@ def _run(
     if instance.solver:
         chosen = {"method": instance.solver, "rtol": 1e-10, "atol": resolution(instance)}
     compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
-    chosen["most_evaluations"] = most_evaluations(system.size, compiled)
+    by_default = (chosen | options).get("method", "compiled") == "compiled"
+    smaller = reduced(system, LARGEST_SHARE) if by_default and is_large(system) else None
+    if smaller is None:
+        require_affordable_run(system, rung)
+    chosen["most_evaluations"] = most_evaluations((smaller or system).size, compiled)
     chosen = {"rtol": 1e-8, "log_time": True} | chosen | options
     if chosen.get("method") == "compiled" and finite:
         chosen["method"] = "DOP853"  # the same steps, from Python
@@ -432,6 +438,16 @@ def _run(
     except RuntimeError as error:
         instance.runs.setdefault(FAILURE, str(error))
         return None
+
+
+def require_affordable_run(system: System, rung: str) -> None:
+    """Raise Unaffordable before a run, on the values of all classes, that is too large."""
+    assert system.classes is not None
+    K, entries = system.classes.num_classes, system.classes.P.nnz
+    # Below the mean field an evaluation has products of K x K matrices.
+    # A state value takes as long as some 50 multiplications.
+    work = 50 * system.size + K * (entries + (0 if rung in UPPER else 3 * K**2))
+    require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * work)
 
 
 def turned_back(paths: Floats, scale: float) -> float:

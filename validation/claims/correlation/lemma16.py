@@ -16,6 +16,7 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     product_rounding,
 )
+from snapdyn.validation.dense_algebra import require_affordable
 from snapdyn.validation.statement import (
     INDEPENDENT_ATTENTION,
     Claim,
@@ -54,6 +55,7 @@ def smallest_over_bound(
 
 def to_the_span(f: Floats) -> Floats:
     """Squared distances of attention vectors f_i from the span of the others, by least squares, (K,)."""
+    require_affordable("least squares of each class on the others", 4 * f.shape[0] ** 3 * f.shape[1])
     others = [np.delete(f, i, axis=0).T for i in range(len(f))]
     rest = [own - A @ np.linalg.lstsq(A, own, rcond=None)[0] for own, A in zip(f, others, strict=True)]
     return np.array([each @ each for each in rest])

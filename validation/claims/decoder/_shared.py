@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
 from snapdyn.validation.statement import (
     LARGE_VOCABULARY,
     Floats,
@@ -84,6 +85,7 @@ def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefac
     def rate(tau: float, W: Floats) -> Floats:
         return (weights @ errors_of(W.reshape(shape), column, copies)).ravel()
 
+    require_affordable("the decoder by scipy", EVALUATIONS * mixing.size * copies.size)
     end, start = instance.flow_rates[0] * instance.t_end, np.zeros(shape[0] * shape[1])
     try:
         run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=1e-10, atol=1e-12)
