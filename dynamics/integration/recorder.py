@@ -40,7 +40,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.rkc import MOST_STAGES
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -269,7 +268,7 @@ class Recorder:
             invariants={key[1]: values for key, values in kept.items() if key[0] == "invariant"},
             extra={},
             observables={},
-            events=[],
+            events=self.events,
             state_shapes={},
             wall_time=ended.wall_time,
         )
@@ -377,7 +376,11 @@ def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
     """
     following = np.concatenate([conserved.scale[..., 1:], conserved.scale[..., -1:]], axis=-1)
     scale = np.maximum(np.maximum.accumulate(following, axis=-1), conserved.scale)
-    gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps * (MOST_STAGES if run["method"] == "RKC" else 1)
+    gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps
+    if run["method"] == "RKC":
+        from snapdyn.dynamics.integration.scipy_solvers import MOST_STAGES
+
+        gamma *= MOST_STAGES
     bound = run["evaluations"] * gamma * (scale + MARGIN)
     if run["method"] in IMPLICIT:
         remainder = run["atol"] * conserved.weight + run["rtol"] * scale
