@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, log_times
+from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, integrate_many, log_times
 from snapdyn.errors import InputError
 from snapdyn.experiments.toml_files import FileName, Section, section_model
 
@@ -57,6 +57,12 @@ class RunSection(Times):
         settings = self.model_dump(include=SOLVER_SETTINGS)
         return integrate(system, self.t_eval(), progress=progress, events=events, **settings)
 
+    def integrate_many(self, systems: Sequence[System], events: Mapping[str, Event]) -> list[Trajectory]:
+        """Integrate many systems on one thread: those of one layout are observed together."""
+        return integrate_many(
+            systems, self.t_eval(), threads=1, events=events, **self.model_dump(include=SOLVER_SETTINGS)
+        )
+
 
 _OTHERS = set(inspect.signature(integrate).parameters) - SOLVER_SETTINGS
 RUN: type[RunSection] = section_model("Run", integrate, RunSection, skip=_OTHERS)
@@ -75,6 +81,7 @@ class SystemSection(Section):
     system: ClassVar[Callable[..., System]]
 
     @classmethod
+    @cache
     def takes_classes(cls) -> bool:
         """Whether the system is one of sequence classes."""
         return "classes" in inspect.signature(cls.system).parameters

@@ -71,3 +71,6 @@ class Clock:
             return columns.T
 
         return matrix
+
+
+TIME_ITSELF = Clock(None)

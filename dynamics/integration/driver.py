@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,8 @@ FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1
 MOST_STEPS_AT_ONCE = 10**9
 STEPS_SAMPLED = 64  # between looks at the events
-MEMBERS_TOGETHER = 512
+# Members whose states wait in memory; the largest systems whose solvers do.
+MEMBERS_TOGETHER, LARGEST_PREPARED = 512, 1000
 NEVER = threading.Event()
 
 
@@ -131,39 +132,68 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
     return _recorded(system, request, stop).trajectory()
 
 
+@dataclass
+class _Run:
+    """A run; in an ensemble its parts in Python are made for many runs at once, and its steps in a thread."""
+
+    system: System
+    plan: Plan
+    recorder: Recorder
+    solver: Any = None
+    status: str = "finished"
+    message: str = ""
+    seconds: float = 0.0
+
+
 def _recorded(system: System, request: Request, stop: threading.Event) -> Recorder:
     """Make the steps of a run; what it saved is not yet converted to observables."""
+    return _ended(_made(_prepared(system, request), request, stop), request)
+
+
+def _prepared(system: System, request: Request) -> _Run:
     if not isinstance(system, System):
         raise InputError(
             f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
         )
     started = time.perf_counter()
     plan = plan_run(system, request)
-    times, clock = request.times, plan.clock
-    recorder = Recorder(plan.system, times, request.save_decoder, request.z_only)
-    solver: Any = None
-    status, message = "finished", ""
+    run = _Run(system, plan, Recorder(plan.system, request.times, request.save_decoder, request.z_only))
+    run.seconds = time.perf_counter() - started
+    return run
+
+
+def _made(run: _Run, request: Request, stop: threading.Event) -> _Run:
+    """Make the steps of a run."""
+    started = time.perf_counter()
+    plan, recorder = run.plan, run.recorder
     try:
         if plan.interrupted:
             raise KeyboardInterrupt
         # A run that overflows is reported with its time and quantity, not by numpy's warning.
         with np.errstate(all="ignore"):
-            if times[-1] > 0:
-                solver = new_solver(plan, request)
-            status, message = _make_steps(solver, plan, recorder, request, stop)
-            if solver is not None:
-                recorder.last = clock.to_time(solver.t), solver.y.copy()
+            if run.solver is None and request.times[-1] > 0:
+                run.solver = new_solver(plan, request)
+            run.status, run.message = _make_steps(run.solver, plan, recorder, request, stop)
     except KeyboardInterrupt:
-        t = clock.to_time(solver.t) if solver is not None else 0.0
-        status = "interrupted"
-        message = (
-            f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {times.size} times are kept; run again, or "
-            "with fewer times or a looser rtol"
+        t = plan.clock.to_time(run.solver.t) if run.solver is not None else 0.0
+        run.status = "interrupted"
+        run.message = (
+            f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {request.times.size} times are kept; run "
+            "again, or with fewer times or a looser rtol"
         )
+    run.seconds += time.perf_counter() - started
+    return run
+
+
+def _ended(run: _Run, request: Request) -> Recorder:
+    """What a run has saved, with how it ended."""
+    system, plan, recorder, solver = run.system, run.plan, run.recorder, run.solver
+    if solver is not None and run.status != "interrupted":
+        recorder.last = plan.clock.to_time(solver.t), solver.y.copy()
     stats = {
         "method": plan.method,
         "compiled": plan.integrator is not None,
-        "log_time": clock.scale is not None,
+        "log_time": plan.clock.scale is not None,
         "rtol": request.rtol,
         "atol": request.atol,
         "state_size": plan.system.size,
@@ -172,7 +202,7 @@ def _recorded(system: System, request: Request, stop: threading.Event) -> Record
         "steps": recorder.steps,
     }
     again = partial(_states, system, request), partial(_with_decoder, system, request)
-    recorder.ended = Ended(status, message, stats, time.perf_counter() - started, again)
+    recorder.ended = Ended(run.status, run.message, stats, run.seconds, again)
     return recorder
 
 
@@ -295,21 +325,46 @@ def integrate_many(
     stop = threading.Event()
     request = Request(t_eval, **options)
 
-    def member(number: int, system: System) -> Recorder | Trajectory:
+    def member(number: int) -> _Run | Recorder | Trajectory:
         try:
-            recorder = _recorded(system, request, stop)
+            if number in prepared:
+                return _made(prepared[number], request, stop)
+            recorder = _recorded(systems[number], request, stop)
             return recorder if recorder.layout_key else recorder.trajectory()
         except InputError as error:
             raise InputError(f"{error} (systems[{number}])") from error
 
-    calls = [partial(member, number, system) for number, system in enumerate(systems)]
     found: list[Trajectory] = []
-    for first in range(0, len(calls), MEMBERS_TOGETHER):  # so that the states of few members wait in memory
-        report = progress and partial(_report, progress, first, len(calls))
-        made = in_threads(calls[first : first + MEMBERS_TOGETHER], threads, stop, report)
+    for first in range(0, len(systems), MEMBERS_TOGETHER):  # so that the states of few members wait in memory
+        numbers = range(first, min(len(systems), first + MEMBERS_TOGETHER))
+        prepared = _prepared_together(systems, numbers, request, stop)
+        report = progress and partial(_report, progress, first, len(systems))
+        made = in_threads([partial(member, number) for number in numbers], threads, stop, report)
+        made = [_ended(each, request) if isinstance(each, _Run) else each for each in made]
         together = iter(trajectories([each for each in made if isinstance(each, Recorder)]))
         found += [next(together) if isinstance(each, Recorder) else each for each in made]
     return found
+
+
+def _prepared_together(
+    systems: Sequence[System], numbers: Sequence[int], request: Request, stop: threading.Event
+) -> dict[int, _Run]:
+    """Runs of small systems by number, ready to make steps: one after the other takes less time than in threads."""
+    prepared: dict[int, _Run] = {}
+    if request.events or request.save_decoder or request.times[-1] == 0:
+        return prepared
+    try:
+        for number in numbers:
+            if systems[number].size <= LARGEST_PREPARED:
+                run = _prepared(systems[number], request)
+                if run.plan.integrator:
+                    run.solver = new_solver(run.plan, request)
+                    prepared[number] = run
+    except KeyboardInterrupt:
+        stop.set()
+    except InputError as error:
+        raise InputError(f"{error} (systems[{number}])") from error
+    return prepared
 
 
 def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
@@ -321,7 +376,7 @@ def _make_steps(
 ) -> tuple[str, str]:
     """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
     if solver is None or plan.integrator is None:  # else the integrator saves the start too
-        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None])
+        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None].copy())
     if solver is None:
         return "finished", ""
     make = _step_by_step if plan.integrator is None else _compiled_steps
@@ -392,9 +447,6 @@ def _compiled_steps(
             saves = Rows(save_at, saved[filled:], losses[filled:])
             number, sampled, reason = solver.advance(saves, most_steps, samples)
             seconds = time.perf_counter() - started
-            most_steps = max(
-                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
-            )
             recorder.steps = solver.steps
             if watcher and sampled:
                 known = samples.losses[:sampled] if samples.losses.size else None
@@ -407,14 +459,21 @@ def _compiled_steps(
                 return "failed", failure_message(solver, plan.system, clock, request, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
                 return "failed", _too_many_evaluations(request.most_evaluations)
-            t = float(times[-1]) if solver.status == "finished" else clock.to_time(solver.t)
+            if solver.status == "finished":
+                break
+            most_steps = max(
+                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+            )
+            t = clock.to_time(solver.t)
             if not request.most_evaluations:
                 outlook.look(solver.steps, t)
             if progress:
                 progress(t, solver.t / solver.t_bound)
-            if filled == len(saved) and solver.status == "running":
+            if filled == len(saved):
                 recorder.keep(saved, losses if losses.size else None)
-                filled = 0
+                saved, losses, filled = np.empty_like(saved), np.empty_like(losses), 0
+        if progress:
+            progress(float(times[-1]), 1.0)
     finally:
         recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
     return "finished", ""

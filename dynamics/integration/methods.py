@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.clock import TIME_ITSELF, Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
@@ -106,16 +106,17 @@ def _needs_quotient(system: System, request: Request) -> bool:
 def _clock(system: System, method: str, request: Request) -> Clock:
     """Integration variable of a run."""
     log_time, t_end = request.log_time, float(request.times[-1])
+    if log_time is False or (log_time is None and method not in LOG_TIME_METHODS):
+        return TIME_ITSELF
     try:
         with np.errstate(all="ignore"):
             scale = float(system.time_scale)
     except (OverflowError, ZeroDivisionError):  # of rates that are Python numbers and that float64 does not hold
         scale = 0.0
-    if log_time is None:
-        log_time = method in LOG_TIME_METHODS and t_end > LOG_TIME_FROM * scale
+    log_time = log_time or t_end > LOG_TIME_FROM * scale
     if log_time and not (0.0 < scale < math.inf and t_end / scale <= LONGEST_SPAN):
         raise InputError(
             f"expected a last time of at most {LONGEST_SPAN:g} times t_s, 1 over the fastest rate, for log time, "
             f"received t_s = {scale:.3g} and a last time of {t_end:.3g}; use other rates or log_time=False"
         )
-    return Clock(scale if log_time else None)
+    return Clock(scale) if log_time else TIME_ITSELF

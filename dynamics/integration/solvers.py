@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
-from snapdyn.dynamics.integration.rkc import RKC
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
 from snapdyn.dynamics.kernels.mean_field.general import LANES
@@ -31,7 +29,7 @@ REASONS = {
 }
 NOTHING = np.empty(0)
 NO_SAMPLES = kernel.Rows(NOTHING, np.empty((0, 1)), NOTHING)
-MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
+IMPLICIT_OF_SCIPY = ("LSODA", "BDF", "Radau")  # they take a Jacobian
 MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
@@ -46,57 +44,18 @@ def new_solver(plan: Plan, request: Request) -> Any:
         return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
     if method == "CVODE":
         return CVODESolver(system, clock, t_end, rtol, atol)
+    import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
+
+    from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
+
     options: dict[str, Any] = {}
-    if method in QUIET and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+    if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
         options["jac"] = clock.jacobian(system)
     elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
         options = {"lband": 0, "uband": 0}
-    solver = RKC if method == "RKC" else QUIET.get(method) or getattr(scipy.integrate, method)
+    solver = SOLVERS.get(method) or getattr(scipy.integrate, method)
     start, end = system.initial_state(), clock.from_time(t_end)
     return solver(clock.derivative(system), 0.0, start, end, rtol=rtol, atol=atol, **options)
-
-
-class _WithoutWarnings:
-    """Steps that do not warn: a failure is reported with time and quantity instead."""
-
-    def _step_impl(self) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # LSODA
-            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
-            return super()._step_impl()  # type: ignore[misc]
-
-
-class BDF(_WithoutWarnings, scipy.integrate.BDF):
-    """scipy's BDF."""
-
-
-class Radau(_WithoutWarnings, scipy.integrate.Radau):
-    """scipy's Radau."""
-
-
-class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
-    """scipy's LSODA, which ends a step after too many evaluations.
-
-    Where rounding keeps its equations from being solved, it can repeat one step for ever, inside one call.
-    """
-
-    def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
-        self._made = 0
-
-        def limited(tau: float, state: Floats) -> Floats:
-            self._made += 1
-            if self._made > MOST_EVALUATIONS_OF_A_STEP:
-                raise ValueError(f"LSODA evaluated the right-hand side {MOST_EVALUATIONS_OF_A_STEP} times in one step")
-            return rate(tau, state)
-
-        super().__init__(limited, *arguments, **options)
-
-    def _step_impl(self) -> Any:
-        self._made = 0
-        return super()._step_impl()
-
-
-QUIET: dict[str, Any] = {"LSODA": LSODA, "BDF": BDF, "Radau": Radau}
 
 
 class DormandPrinceSolver:

@@ -9,13 +9,14 @@ each vector is read once per combination, and vectors exchange their indices ins
 from __future__ import annotations
 
 import math
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.integrate import DOP853
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 
@@ -29,6 +30,24 @@ SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 NOTHING, ROWS, DENSE_OUTPUT = range(3)  # what is missing to record a point
 # Status that an integrator returns.
 FINISHED, PAUSED, FULL, TOO_SMALL_STEP, NOT_FINITE = range(5)
+
+
+def _coefficients() -> Any:
+    """Coefficients of scipy, from their own file: to import scipy.integrate takes a third of a second."""
+    scipy = find_spec("scipy")
+    for folder in (scipy.submodule_search_locations if scipy else None) or ():
+        file = Path(folder) / "integrate" / "_ivp" / "dop853_coefficients.py"
+        spec = spec_from_file_location("dop853_coefficients", file) if file.is_file() else None
+        if spec and spec.loader:
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    from scipy.integrate._ivp import dop853_coefficients
+
+    return dop853_coefficients
+
+
+DOP853 = _coefficients()
 
 
 def _used_stages(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
@@ -45,13 +64,13 @@ def _used_stages(rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[
 def _table() -> NDArray[np.float64]:
     """Coefficients of all 16 stages: row s gives the state at which stage s is evaluated; row 12 is the new state."""
     table = np.zeros((ALL_STAGES, ALL_STAGES))
-    table[:STAGES, :STAGES] = DOP853.A
+    table[:STAGES] = DOP853.A[:STAGES]
     table[STAGES, :STAGES] = DOP853.B
-    table[STAGES + 1 :] = DOP853.A_EXTRA
+    table[STAGES + 1 :] = DOP853.A[STAGES + 1 :]
     return table
 
 
-STAGE_TIMES = np.concatenate([DOP853.C, [1.0], DOP853.C_EXTRA])
+STAGE_TIMES = DOP853.C
 ERROR_5, ERROR_3, DENSE = ALL_STAGES, ALL_STAGES + 1, ALL_STAGES + 2  # rows of the tables below, after the stages
 _ROWS = np.zeros((ALL_STAGES + 2 + len(DOP853.D), ALL_STAGES))
 _ROWS[:ALL_STAGES] = _table()

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
@@ -77,6 +76,8 @@ class Fluctuations:
         level = positive("level", level)
         if not level < 1.0:
             raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
+        from scipy.special import ndtri
+
         half = ndtri(0.5 + 0.5 * level) * self.z_std
         return self.trajectory.z_support - half, self.trajectory.z_support + half
 

@@ -6,7 +6,9 @@ import itertools
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
+from snapdyn.dynamics import Event, SequenceClasses, System, Trajectory, sgd
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
@@ -83,11 +85,15 @@ def run_cells(
     for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
         load_plugins(kind_of_system, observables)
     wanted, outcomes = chosen(kind, observables), []
+    together = _run_together(cells, wanted, folder) if kind == ODE else {}
     for cell in cells:
-        started = time.perf_counter()
+        measured, seconds_before = together.pop(cell.number, (None, 0.0))
+        started = time.perf_counter() - seconds_before
         run = None
         try:
-            if kind == TRANSFORMER:
+            if measured is not None:
+                measured = _finished(measured)
+            elif kind == TRANSFORMER:
                 section = _section(kind, "transformer", cell.sections["transformer"])
                 measured = run = section.train(Path(folder))
             else:
@@ -118,21 +124,57 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
     return classes
 
 
+def _names_of_transition(observables: Sequence[Observable]) -> str:
+    return " and ".join(each.name for each in observables if each.needs_transition)
+
+
+def _system(
+    sections: dict[str, str], observables: Sequence[Observable], folder: str
+) -> tuple[System, dict[str, Event]]:
+    """The system of a cell, and the events that its observables need."""
+    classes = _classes(ODE, sections["classes"], folder) if "classes" in sections else None
+    section = _section(ODE, "system", sections["system"])
+    transition = _names_of_transition(observables)
+    system = section.build(classes)
+    if not transition:
+        return system, {}
+    if classes is None:
+        raise InputError(
+            f"expected a system of classes for {transition}, received {section.kind}; leave them out of observables"
+        )
+    return system, {"transition": transition_event(classes.vocab_size)}
+
+
+def _run_together(
+    cells: Sequence[Cell], observables: Sequence[Observable], folder: str
+) -> dict[int, tuple[Trajectory, float]]:
+    """Runs of cells of the same classes and times by number of the cell, with the seconds of each.
+
+    Cells that cannot be built, and all of a group of which one cannot be run, are left out: each is then run by itself.
+    """
+    alike: defaultdict[Any, list[tuple[Cell, System, dict[str, Event]]]] = defaultdict(list)
+    found: dict[int, tuple[Trajectory, float]] = {}
+    for cell in cells if len(cells) > 1 else ():
+        with suppress(Exception):
+            built = _system(cell.sections, observables, folder)
+            alike[cell.sections.get("classes"), cell.sections["run"]].append((cell, *built))
+    for (_, run), group in alike.items():
+        started = time.perf_counter()
+        with suppress(Exception):
+            systems, events = [system for _, system, _ in group], group[0][2]
+            runs = _section(ODE, "run", run).integrate_many(systems, events)
+            seconds = (time.perf_counter() - started) / len(group)
+            found |= {cell.number: (each, seconds) for (cell, *_), each in zip(group, runs, strict=True)}
+    return found
+
+
 def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
     """Run a cell; the result is what its observables measure."""
-    classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
-    transition = " and ".join(each.name for each in observables if each.needs_transition)
     if kind == ODE:
-        system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
-        built, events = system.build(classes), {}
-        if transition:
-            if classes is None:
-                raise InputError(
-                    f"expected a system of classes for {transition}, received {system.kind}; leave them out of "
-                    "observables"
-                )
-            events["transition"] = transition_event(classes.vocab_size)
-        return _finished(run.integrate(built, events=events))
+        system, events = _system(sections, observables, folder)
+        return _finished(_section(kind, "run", sections["run"]).integrate(system, events=events))
+    classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
+    transition = _names_of_transition(observables)
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
         return _section(kind, "ladder", sections["ladder"]).compute(classes)

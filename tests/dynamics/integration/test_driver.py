@@ -321,7 +321,7 @@ def test_failure_at_the_start_ends(method: str) -> None:
 
 def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the report of a failed LSODA needs neither its tolerances, which it does not keep, nor its rate."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.solvers.MOST_EVALUATIONS_OF_A_STEP", 3)
+    monkeypatch.setattr("snapdyn.dynamics.integration.scipy_solvers.MOST_EVALUATIONS_OF_A_STEP", 3)
     run = integrate(SingleCommonToken(*ARGUMENTS), [0.0, 40.0], method="LSODA")
     assert run.status == "failed"
     assert "it changes fastest against its tolerance" in run.message

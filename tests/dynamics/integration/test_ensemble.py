@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
+    Event,
     MeanField,
     ModifiedDecoder,
     System,
@@ -49,6 +50,21 @@ def test_ensemble_equals_single_runs(threads: int, z_only: bool, reduce: bool) -
         assert (run.parameters, run.stats, run.status) == (system.parameters, single.stats, "finished")
         np.testing.assert_array_equal(run(5.0), single(5.0))
     assert len({float(run.z[-1].max()) for run in runs}) == len(systems) - 1
+
+
+@pytest.mark.parametrize("z_only", [False, True])
+def test_members_have_values_of_their_own(z_only: bool) -> None:
+    """Assert that members have their events of their single runs, and share no mapping or list."""
+    half = Event(lambda t, state: state.z_support[..., 0] + 1e-3, vectorized=True)
+    systems, times = members(), log_times(0.1, 1e3, 20)
+    runs = integrate_many(systems, times, z_only=z_only, events={"half": half})
+    for system, run in zip(systems, runs, strict=True):
+        single = integrate(system, times, z_only=z_only, events={"half": half})
+        assert [(each.name, each.t) for each in run.events] == [(each.name, each.t) for each in single.events]
+        assert vars(run).keys() == vars(single).keys()
+    assert any(run.events for run in runs)
+    for name in ("parameters", "stats", "invariants", "extra", "observables", "state_shapes", "events"):
+        assert len({id(getattr(run, name)) for run in runs}) == len(runs)
 
 
 @pytest.mark.parametrize("z_only", [False, True])

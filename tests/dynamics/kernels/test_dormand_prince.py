@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.integrate
 from scipy.stats import linregress
 
 from snapdyn.dynamics.integration.clock import Clock
@@ -16,6 +17,16 @@ from snapdyn.dynamics.kernels import dormand_prince as kernel
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system
 from tests.helpers import ROOT
+
+
+def test_the_coefficients_are_those_of_scipy() -> None:
+    """Assert that the file of scipy that is read without its package holds the coefficients of its DOP853."""
+    of_scipy = scipy.integrate.DOP853
+    ours = kernel.DOP853
+    assert np.array_equal(ours.A[:12, :12], of_scipy.A)
+    assert np.array_equal(ours.A[13:], of_scipy.A_EXTRA)
+    assert np.array_equal(ours.C, [*of_scipy.C, 1.0, *of_scipy.C_EXTRA])
+    assert all(np.array_equal(getattr(ours, name), getattr(of_scipy, name)) for name in ("B", "D", "E3", "E5"))
 
 
 def equal_steps(scale: float | None, step: float, steps: int) -> DormandPrinceSolver:

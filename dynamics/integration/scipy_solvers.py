@@ -1,4 +1,6 @@
-"""Runge-Kutta-Chebyshev: an explicit method of second order for large problems with real negative eigenvalues.
+"""Solvers that scipy steps: its own without their warnings, and Runge-Kutta-Chebyshev.
+
+RKC is an explicit method of second order for large problems with real negative eigenvalues.
 
 The mean field is a gradient ascent, so its Jacobian has real eigenvalues. Frequent words make the fastest one far
 larger than those of rare classes, whose transition ends a run. With s stages a Chebyshev method is stable along
@@ -9,10 +11,12 @@ sixteen.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.integrate import OdeSolver
+import scipy.integrate
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
@@ -22,10 +26,51 @@ MOST_STAGES = 500
 EVALUATIONS_PER_RADIUS = 60  # after which the spectral radius, about three more, is estimated again
 MOST_POWER_ITERATIONS = 20
 RADIUS_MARGIN = 1.2  # the power method comes from below, and stops within a tenth
+MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 SAFETY, SHRINK, GROWTH = 0.8, 0.1, 5.0  # of the step-size controller
 
 
-class RKC(OdeSolver):
+class _WithoutWarnings:
+    """Steps that do not warn: a failure is reported with time and quantity instead."""
+
+    def _step_impl(self) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # LSODA
+            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
+            return super()._step_impl()  # type: ignore[misc]
+
+
+class BDF(_WithoutWarnings, scipy.integrate.BDF):
+    """scipy's BDF."""
+
+
+class Radau(_WithoutWarnings, scipy.integrate.Radau):
+    """scipy's Radau."""
+
+
+class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
+    """scipy's LSODA, which ends a step after too many evaluations.
+
+    Where rounding keeps its equations from being solved, it can repeat one step for ever, inside one call.
+    """
+
+    def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
+        self._made = 0
+
+        def limited(tau: float, state: Floats) -> Floats:
+            self._made += 1
+            if self._made > MOST_EVALUATIONS_OF_A_STEP:
+                raise ValueError(f"LSODA evaluated the right-hand side {MOST_EVALUATIONS_OF_A_STEP} times in one step")
+            return rate(tau, state)
+
+        super().__init__(limited, *arguments, **options)
+
+    def _step_impl(self) -> Any:
+        self._made = 0
+        return super()._step_impl()
+
+
+class RKC(scipy.integrate.OdeSolver):
     """Second-order Runge-Kutta-Chebyshev method, a scipy OdeSolver for `integrate(method="RKC")`.
 
     Parameters
@@ -39,7 +84,7 @@ class RKC(OdeSolver):
     -----
     B. P. Sommeijer, L. F. Shampine, J. G. Verwer, "RKC: an explicit solver for parabolic PDEs", J. Comput. Appl.
     Math. 88 (1998): the coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the
-    spectral radius by a non-linear power method. Order and stability: tests/dynamics/integration/test_rkc.py.
+    spectral radius by a non-linear power method. Order and stability: tests/dynamics/integration/test_scipy_solvers.py.
     """
 
     t: float
@@ -202,3 +247,6 @@ def _euclidean_norm(x: Floats) -> float:
     for i in range(x.size):
         total += x[i] * x[i]
     return math.sqrt(total)
+
+
+SOLVERS: dict[str, Any] = {"LSODA": LSODA, "BDF": BDF, "Radau": Radau, "RKC": RKC}

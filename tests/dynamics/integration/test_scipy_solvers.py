@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, integrate, log_times, random_classes, syn_small
-from snapdyn.dynamics.integration.rkc import RKC, _chebyshev_step
+from snapdyn.dynamics.integration.scipy_solvers import RKC, _chebyshev_step
 
 
 @pytest.mark.parametrize("stages", [2, 3, 5, 20])
