@@ -21,7 +21,7 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.search.instance import Instance
 
 # Budgets of level quick of the whole register that two cores measure in a minute.
-PER_MINUTE = 0.8
+PER_MINUTE = 0.65
 # Integrator of `Instance.solver` that a counterexample must survive; no flow is run by it otherwise.
 SECOND_SOLVER = "Radau"
 

@@ -10,7 +10,7 @@ from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import require_affordable_run, system_on_rung
+from snapdyn.validation.rungs.run import require_affordable_run, resolution, system_on_rung
 from snapdyn.validation.statement import (
     EXACT,
     MODIFIED,
@@ -61,7 +61,8 @@ def difference(instance: Instance, power: int) -> Measured | None:
     slope = (run.z[2] - run.z[0]) / (2 * STEP)
     # Solver and rounding: 1e-11 of the logits over the step.
     scale = np.abs(update).max() + 1e-4 * np.abs(run.z).max()
-    return Measured(np.abs(slope - update).max() / scale, at_most=1e-3)
+    error = resolution(instance) / (2 * STEP * scale)
+    return Measured(np.abs(slope - update).max() / scale, at_most=1e-3, error=error)
 
 
 @cache

@@ -189,9 +189,8 @@ def along(run: Trajectory, instance: Instance, rung: str) -> Iterator[tuple[Floa
     _, copies = outputs(instance)
     for z, at in zip(run.z, Y, strict=True):
         c, f = dense_attention(classes, z)
-        g = np.zeros_like(f)
-        g[:, rows] = output_errors(f[:, rows] @ at, copies, classes.next_index) @ at.T
-        yield c, f, g
+        of_tokens = at[rows]  # equal tokens share a row
+        yield c, f, output_errors(f @ of_tokens, copies, classes.next_index) @ of_tokens.T
 
 
 def run_without_normalisation(instance: Instance, rung: str, tokens: Tokens) -> Measured | None:
@@ -256,7 +255,7 @@ def compared(at: Instance, drift: Floats, tokens: Tokens | None = None) -> Measu
     """
     expected, g = drift_at_end(at)
     size = (at.prior * np.linalg.norm(g, axis=1)).max()
-    allowed = OPERATIONS * EPS * np.linalg.cond(at.gram) * size
+    allowed = OPERATIONS * EPS * float(np.linalg.cond(at.gram)) * size
     of = ... if tokens is None else logits_of(at.classes, tokens)
     return Measured(np.abs(drift - expected)[of].max() / allowed, at_most=1.0)
 
@@ -268,7 +267,7 @@ def exact_speed(at: Instance) -> Floats:
 
 def leading_speed(at: Instance) -> Floats:
     """Wrong theory: xi_n/gamma_n = -E'_nn to leading order, (S,)."""
-    return np.linalg.inv(at.gram).diagonal() - 1
+    return np.asarray(np.linalg.inv(at.gram).diagonal() - 1)
 
 
 def by_law(
