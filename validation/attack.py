@@ -14,14 +14,17 @@ from threadpoolctl import threadpool_limits
 from snapdyn.dynamics.files.storage import write_text
 from snapdyn.errors import InputError
 from snapdyn.parallel import WorkerPool
-from snapdyn.validation.engine import examine, simplified
+from snapdyn.validation.engine import examine
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
+from snapdyn.validation.search.counterexamples import shrink
 from snapdyn.validation.search.instance import Instance
 
 # Budgets of level quick of the whole register that two cores measure in a minute.
 PER_MINUTE = 0.65
+# Evaluations that simplifying a counterexample may take.
+SHRINK_BUDGET = 300
 # Integrator of `Instance.solver` that a counterexample must survive; no flow is run by it otherwise.
 SECOND_SOLVER = "Radau"
 
@@ -106,6 +109,28 @@ def attacked(claim: str, prop: Property, budget: float, seed: int) -> Attacked:
             return result
         simplest = simplified(prop, instance)
         return replace(result, counterexample=simplest, confirmed=_survives(prop, simplest))
+
+
+def simplified(prop: Property, instance: Any) -> Any:
+    """Simplify a counterexample inside the domain, with a budget of evaluations."""
+    domain = prop.domain
+    assert domain is not None
+    left = SHRINK_BUDGET
+
+    def fails(candidate: Any) -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0 or not domain.contains(candidate):
+            return False
+        try:
+            reading = prop.at(candidate)
+        except InputError:
+            return False
+        if reading.unmet or reading.measured is None or reading.measured.holds:
+            return False
+        return not prop.with_rounding(candidate, reading.measured).holds
+
+    return shrink(instance, fails, domain.simpler)
 
 
 def _survives(prop: Property, instance: Any) -> bool:

@@ -20,7 +20,7 @@ from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.search.box import Box
-from snapdyn.validation.search.counterexamples import shrink, stored_counterexamples
+from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.family import Family
 
 # Shares of the budget.
@@ -32,8 +32,6 @@ MOST_DRAWS = 20
 # Evaluations of the directed search per instance from which it starts, and members of its population.
 PER_START = 400
 MEMBERS = (8, 30)
-# Evaluations that simplifying a counterexample may take.
-SHRINK_BUDGET = 300
 # Two columns of numbers that are the same up to rounding, mirrored or inverted, say the same.
 SAME = 1e-9
 # Rungs of proofs, whose numbers are counts of what is left open.
@@ -227,28 +225,6 @@ def push(
         objective, bounds, init=np.clip(population, *bounds.T), maxiter=max(evaluations // members - 1, 0), tol=0,
         mutation=(0.3, 0.9), polish=False, seed=rng,
     )  # fmt: skip
-
-
-def simplified(prop: Property, instance: Any) -> Any:
-    """Simplify a counterexample inside the domain, with a budget of evaluations."""
-    domain = prop.domain
-    assert domain is not None
-    left = SHRINK_BUDGET
-
-    def fails(candidate: Any) -> bool:
-        nonlocal left
-        left -= 1
-        if left < 0 or not domain.contains(candidate):
-            return False
-        try:
-            reading = prop.at(candidate)
-        except InputError:
-            return False
-        if reading.unmet or reading.measured is None or reading.measured.holds:
-            return False
-        return not prop.with_rounding(candidate, reading.measured).holds
-
-    return shrink(instance, fails, domain.simpler)
 
 
 def proofs_of(entry: Claim) -> Iterator[Measured]:

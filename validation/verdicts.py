@@ -20,8 +20,9 @@ from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind
 from snapdyn.parallel import WorkerPool
+from snapdyn.validation.attack import simplified
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.engine import Control, examine, proofs_of, simplified
+from snapdyn.validation.engine import Control, examine, proofs_of
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.pictures import Map, Picture

@@ -40,8 +40,11 @@ def over_rounding(instance: Instance, rung: str, run: Trajectory, sums: float) -
     An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
     by eps times the largest value; in the worst case all add up.
     """
-    # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum.
-    largest = max(1.0, np.abs(run.z).max()) * np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
+    # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum. Where classes
+    # overlap it is larger by the inverse of G, as the mean field learns them apart, but at most eta_Y t.
+    lead = np.log(instance.vocab_size * max(np.exp(1), instance.horizon))
+    apart = min(lead / max(instance.eigenvalues[0], EPS), instance.horizon) if rung == MEAN_FIELD else 0.0
+    largest = max(1.0, np.abs(run.z).max()) * max(lead, apart)
     summands = instance.P.shape[1] + instance.num_classes
     state = EPS * run.stats["evaluations"] * largest
     # Terms of a rate of z that cancel: `resolution` in all, and those of Eq. (10) grow with the inverse of G.

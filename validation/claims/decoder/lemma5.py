@@ -7,12 +7,20 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing
-from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measure, Measured, Property
+from snapdyn.validation.statement import (
+    EPS,
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Floats,
+    Instance,
+    Measure,
+    Measured,
+    Property,
+)
 from snapdyn.validation.visits import errors_of, outputs, recursion, whole_steps
 
 # Batch-size-1 steps that are taken on an instance.
 STEPS = 150
-# Rounding of a Gram matrix with a smallest eigenvalue of 1e-6, over STEPS steps.
 STEP_ERROR = 1e-8
 
 # u = V h* (S,) after each class's number of visits (S,), by V and eta_Y.
@@ -40,7 +48,10 @@ def steps_against(law: Law) -> Measure:
         # Logits carry rounding in proportion to the largest one, and so do the errors.
         worst = np.maximum(distance(instance, W, u), norms / max(1.0, u.max()))
         n = worst.argmax()
-        return Measured(worst[n], at_most=STEP_ERROR, where=f"class {n} after {counts[n]} visits")
+        # The product of the Gram matrix with its inverse errs by its condition number times eps in each step, and the
+        # logit that this gives to a class not yet visited changes its first step by eta_Y times as much.
+        error = 4 * S**2 * EPS / instance.eigenvalues[0] * (STEPS + instance.eta_Y)
+        return Measured(worst[n], at_most=STEP_ERROR, error=error, where=f"class {n} after {counts[n]} visits")
 
     return measure
 
