@@ -170,7 +170,6 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             and (instance.uniform or not self.uniform)
             and (instance.own_next_tokens or self.shared_next_tokens)
             and (instance.seq_len is None if self.seq_len is None else inside(self.seq_len, instance.seq_len or 0))
-            and instance.start is None
             and instance.momentum == 0
             and (not self.equal_profiles or bool(np.ptp(np.sort(instance.P, axis=1), axis=0).max() <= 1e-9))
             and self.admits(instance)

@@ -11,6 +11,7 @@ from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.transition._shared import (
     MANY_CLASSES,
+    NOT_FASTER,
     ONE_COMMON,
     WHOLE,
     Given,
@@ -73,7 +74,6 @@ SMALL_SHARE = Requirement(
 # In the mean field beta has a share of 1/V beside the overlap, whose effect does not slow down: an exponent of 1.21 at
 # V = K = 4, and at V = 4 and priors 5:1 one that grows without end.
 MANY_OUTPUTS = Requirement("many outputs", "V >= 10 K^2", lambda i: i.vocab_size / i.num_classes**2, at_least=10)
-NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 
 
 def slope(V: float, visits: Floats, growth: Floats, rising: Floats) -> Floats:
@@ -230,7 +230,8 @@ CLAIM = Claim(
     conditions=(
         "one common token, K >= 2 classes with distinct tokens, zero start",
         "the exponent of ln t: a small share of the common token in every class, eta_Z <= eta_Y, many outputs",
-        "the power: modified decoder, equal priors (a rarer class that still learns lets xi of the others rise)",
+        "the power: modified decoder, a small share of the common token in every class, equal priors (a rarer class "
+        "that still learns lets xi of the others rise)",
         "the share by t0: modified decoder with leading beta, equal profiles and priors, rho0^2 >= 100; at least half "
         "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
     ),
@@ -265,7 +266,9 @@ CLAIM = Claim(
             "modified decoder",
             partial(late_rate, rate=power, rung=EXACT, saves=300),
             ANY_LATE,
-            conditions=(*AFTER, INDEPENDENT_ATTENTION, UNIFORM),
+            # The speed goes as f_l^2 (f_n.f_k)^2: at a small share of the common token the overlap falls faster than
+            # f_l^2 rises, so that ln chi grows no faster than Gamma; at a share near 1 f_l^2 rises and it hardly falls.
+            conditions=(*AFTER, INDEPENDENT_ATTENTION, UNIFORM, SMALL_SHARE),
             controls={
                 WITHOUT: partial(without_speed_control, rate=power),
                 "wrong theory: 4/(4+u_+), 1.09 times smaller at V = 1e12": partial(
