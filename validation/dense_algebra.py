@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.errors import InputError
@@ -154,6 +153,8 @@ def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]
     The norm is taken of the attended sum of embeddings, as in practice, not of the sum of one-hot vectors. The two
     norms are equal if K = I.
     """
+    from scipy.special import softmax  # a worker of a sweep needs none
+
     U, W_Q, W_K, W_V = at
     c = np.zeros((classes.num_classes, len(U)))
     c[:, : classes.num_tokens] = attention(classes, at.Z)

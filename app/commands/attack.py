@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from snapdyn.commands.options import Jobs, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show, show_table
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 
 def attack(
@@ -29,7 +31,8 @@ def attack(
 
     Attacks the statements that the register lets hold, inside their conditions. The budget is shared by the
     properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine.
-    Exit code 1: a statement fell; its instance is simplified and measured with a second integrator.
+    Exit code 1: a statement fell; its instance is simplified and measured with a second integrator. After Ctrl-C
+    the table has what was finished.
 
     Example: snapdyn attack --minutes 5 --seed 2
 
@@ -46,10 +49,13 @@ def attack(
     if store:
         output_folder(store)
     budget = adversary.PER_MINUTE * minutes * len(everything) / max(len(chosen), 1)
-    with progress_bar("attacking") as update:
-        found = list(
-            adversary.attack(chosen, budget, seed, jobs or cores(), lambda done, total: update(done, total, ""))
-        )
+    started, found, complete = time.perf_counter(), [], False
+    with progress_bar("attacking") as update, suppress(KeyboardInterrupt):
+        for each in adversary.attack(
+            chosen, budget, seed, jobs or cores(), lambda done, total: update(done, total, "")
+        ):
+            found.append(each)
+        complete = True
     order = {(entry.id, prop.name): i for i, (entry, prop) in enumerate(chosen)}
     rows, styles = [], []
     for each in sorted(found, key=lambda each: order[each.claim, each.name]):
@@ -62,5 +68,8 @@ def attack(
             say(f"stored {str(adversary.store(each, store, seed))!r}; write the mechanism into it")
     show_table(("claim", "property", "inside", "evaluations", "smallest margin", "verdict"), rows, styles)
     fallen = sum(each.counterexample is not None for each in found)
-    show(f"{len(found)} properties, {sum(each.evaluations for each in found)} measurements, {fallen} fall")
+    count, seconds = sum(each.evaluations for each in found), time.perf_counter() - started
+    show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
+    if not complete:
+        return INTERRUPTED
     return DIFFERS if fallen else DONE

@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
@@ -297,6 +296,8 @@ def _at_start(run: Trajectory) -> Trajectory:
 def _quantile(above: Rung, below: Rung, comparisons: int) -> float:
     """Number of standard errors that noise exceeds in any comparison with probability SIGNIFICANCE; 0 without noise."""
     counts = [len(rung.runs) for rung in (above, below) if len(rung.runs) > 1]
+    from scipy.special import stdtrit  # a worker of a sweep needs none
+
     return float(stdtrit(min(counts) - 1, 1 - SIGNIFICANCE / (2 * comparisons))) if counts else 0.0
 
 
