@@ -77,7 +77,11 @@ def targets(entries: Sequence[Claim]) -> list[tuple[Claim, Property]]:
 
 
 def attack(
-    chosen: Sequence[tuple[Claim, Property]], budget: float, seed: int, jobs: int, progress: Callable[[int, int], None]
+    chosen: Sequence[tuple[Claim, Property]],
+    budget: float,
+    seed: int,
+    jobs: int,
+    progress: Callable[[int, int, str], None],
 ) -> Iterator[Attacked]:
     """Attack each of `targets` with `budget` times its budget of level quick, in `jobs` fresh processes.
 
@@ -86,10 +90,10 @@ def attack(
     pool = WorkerPool(jobs)
     running = [pool.submit(attacked, entry.id, prop, budget, seed) for entry, prop in chosen]
     try:
-        progress(0, len(running))
+        progress(0, len(running), "")
         for done, future in enumerate(as_completed(running), start=1):
             yield future.result()
-            progress(done, len(running))
+            progress(done, len(running), "")
         running = []
     finally:
         pool.shutdown(kill_workers=bool(running))

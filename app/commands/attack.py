@@ -51,9 +51,7 @@ def attack(
     budget = adversary.PER_MINUTE * minutes * len(everything) / max(len(chosen), 1)
     started, found, complete = time.perf_counter(), [], False
     with progress_bar("attacking") as update, suppress(KeyboardInterrupt):
-        for each in adversary.attack(
-            chosen, budget, seed, jobs or cores(), lambda done, total: update(done, total, "")
-        ):
+        for each in adversary.attack(chosen, budget, seed, jobs or cores(), update):
             found.append(each)
         complete = True
     order = {(entry.id, prop.name): i for i, (entry, prop) in enumerate(chosen)}
