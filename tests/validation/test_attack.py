@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.commands.main import main
 from snapdyn.validation.attack import SECOND_SOLVER, attacked, store, targets
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.rungs.run import MEAN_FIELD, flow
@@ -71,16 +70,3 @@ def test_only_what_the_register_lets_hold_is_attacked() -> None:
     for entry, prop in targets(list(entries.values())):
         assert prop.domain is not None
         assert prop.corrected or entry.expected in ("holds", "conditional")
-
-
-def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["attack", "lemma13", "--minutes", "0.01", "--jobs", "1"]) == 0
-    out = capsys.readouterr().out
-    assert "lemma13" in out
-    assert "0 fall" in out
-
-
-@pytest.mark.parametrize("arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--seed", "-1"]])
-def test_bad_input_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["attack", *arguments]) == 2
-    assert "expected" in capsys.readouterr().err

@@ -1,0 +1,53 @@
+"""`snapdyn attack`: its table, what it stores, and bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from snapdyn.commands.main import main
+
+FALSE_CLAIM = """
+import numpy as np
+
+import snapdyn as sd
+
+
+def largest_overlap(instance):
+    return sd.Measured((instance.gram - np.eye(instance.num_classes)).max(), at_most=0.9)
+
+
+sd.register(
+    sd.Claim(
+        "false", "own", "False", "No overlap exceeds 0.9.",
+        properties=(sd.Property("largest overlap", "linear algebra", largest_overlap, sd.Family("any", "any")),),
+    )
+)
+"""
+
+
+def test_what_falls_is_shown_and_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(FALSE_CLAIM)
+    arguments = ["--minutes", "0.01", "--jobs", "1", "--seed", "4", "--load", str(tmp_path / "mine.py")]
+    assert main(["attack", "false", *arguments, "--store", str(tmp_path / "found")]) == 1
+    shown = capsys.readouterr()
+    assert "1 fall" in shown.out
+    assert "write the mechanism into it" in shown.err
+    stored = json.loads((tmp_path / "found" / "false-seed-4.json").read_text())
+    assert stored["statement"] == "largest overlap"
+    assert stored["violation"] > 0
+
+
+def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attack", "lemma13", "--minutes", "0.01", "--jobs", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "lemma13" in out
+    assert "0 fall" in out
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--seed", "-1"]])
+def test_bad_input_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["attack", *arguments]) == 2
+    assert "expected" in capsys.readouterr().err
