@@ -257,7 +257,7 @@ def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
     True
     """
     run = integrate(system, t_eval, **options)
-    if run.status == "interrupted":
+    if run.status == "interrupted" or run.message.startswith("interrupted"):  # also one whose observation was
         raise KeyboardInterrupt
     if run.status == "failed":
         raise RuntimeError(run.message)

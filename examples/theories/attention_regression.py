@@ -138,7 +138,8 @@ def of(name, rung, number, bound, right, wrong, *domain, **options):
 
 
 def flow_gap(law, p):
-    return sd.integrate(MERGED.with_parameters(**p), TIMES, rtol=1e-9).observable("sigma") - sigma(TIMES, **p, **law)
+    run = sd.integrate(MERGED.with_parameters(**p), TIMES, method="LSODA", rtol=1e-9)
+    return run.observable("sigma") - sigma(TIMES, **p, **law)
 
 
 def sgd_gap(law, late):

@@ -71,8 +71,8 @@ CLAIM = Claim(
     title="Row sums of Y and Z stay 0",
     statement="From zero start every row of Y and every row of Z sums to 0 for ever.",
     latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
-    conclusion="Exact, for any number of tokens: sum_l f_l (g_l - f_l f.g) = f.g (1 - |f|^2) = 0; integration keeps "
-    "them to rounding, as every Runge-Kutta method keeps linear invariants.",
+    conclusion="Exact, for any number of tokens. The sum over l of f_l (g_l - f_l f.g) is f.g (1 - |f|^2) = 0, and "
+    "integration keeps it to rounding, as every Runge-Kutta method keeps linear invariants.",
     properties=(
         Property(
             "|row sum| of Y and Z over what rounding allows",

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import sgd
 from snapdyn.validation.claims._shared import starts
+from snapdyn.validation.claims.attention._laws import rate_law
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
     Reshaped,
@@ -14,7 +15,6 @@ from snapdyn.validation.claims.attention._shared import (
     common_under_eq_10,
     drift_at_end,
     one_way,
-    rate_law,
 )
 from snapdyn.validation.statement import (
     IDENTITY_ERROR,

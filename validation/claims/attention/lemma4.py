@@ -6,7 +6,8 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder
-from snapdyn.validation.claims.attention._shared import SCALARS, compared, drift_at_end, heights, start_of
+from snapdyn.validation.claims.attention._laws import compared
+from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
 from snapdyn.validation.statement import (
     INDEPENDENT_ATTENTION,
     OWN_NEXT_TOKENS,
@@ -64,7 +65,7 @@ CLAIM = Claim(
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",
     conditions=("modified decoder flow", "one class per next token"),
     conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). "
-    "beta is proved for any number of classes; the gradient in z for three tokens, and so for all, by symmetry: an "
+    "The coefficients beta are proved for any number of classes; the gradient in z for three tokens, and so for all, by symmetry: an "
     "entry holds its own token, one other, and the norm of all.",
     properties=(
         Property(

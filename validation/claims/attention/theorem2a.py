@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
+from snapdyn.validation.claims.attention._laws import rate_law, response_law
 from snapdyn.validation.claims.attention._shared import (
     FLOWS,
     MODIFIED_FLOW,
@@ -13,8 +14,6 @@ from snapdyn.validation.claims.attention._shared import (
     distinct_tokens,
     falls,
     one_way,
-    rate_law,
-    response_law,
     speed,
 )
 from snapdyn.validation.linear_response import response

@@ -3,13 +3,12 @@
 from dataclasses import replace
 from functools import partial
 
+from snapdyn.validation.claims.attention._laws import rate_law, response_law
 from snapdyn.validation.claims.attention._shared import (
     FLOWS,
     common_tokens,
     common_under_eq_10,
     one_way,
-    rate_law,
-    response_law,
 )
 from snapdyn.validation.maps import rates_map
 from snapdyn.validation.observables import FALL
