@@ -151,8 +151,9 @@ def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch,
     real = {kind: kind.write_rate for kind in kinds}
     for kind in kinds:
         monkeypatch.setattr(kind, "write_rate", interrupted)
-    # scipy's route, which asks the system for its rate; the compiled one has it inside.
+    # scipy's route, which asks the system for its rate, for fast attention too; the compiled one has it inside.
     monkeypatch.setattr(System, "integrator", None)
+    monkeypatch.setattr("snapdyn.validation.rungs.run.fast", lambda *_: False)
     with pytest.raises(KeyboardInterrupt):
         validate([id_])
 
