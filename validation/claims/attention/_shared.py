@@ -9,8 +9,8 @@ import numpy as np
 from scipy.integrate import cumulative_trapezoid
 
 from snapdyn import analytic
-from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import SequenceClasses
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
 from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.linear_response import (
