@@ -37,6 +37,8 @@ class Attacked:
     ----------
     claim : str
         Id of the claim.
+    number : int
+        Of the property, among those of the claim, from 0.
     name : str
         Name of the property.
     rung : str
@@ -49,35 +51,36 @@ class Attacked:
         Number with the smallest slack inside the conditions; None where no instance met them.
     place : str
         Its instance in a few words.
-    counterexample : Instance or mapping or None
-        Simplified instance on which the statement fails; None where it never fails.
+    counterexample : dict or None
+        Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
         Whether the counterexample fails with a second integrator too.
     """
 
     claim: str
+    number: int
     name: str
     rung: str
     tried: int
     evaluations: int
     worst: Measured | None
     place: str
-    counterexample: Any = None
+    counterexample: dict[str, Any] | None = None
     confirmed: bool = False
 
 
-def targets(entries: Sequence[Claim]) -> list[tuple[Claim, Property]]:
-    """Properties that must hold on a whole domain, with their claims: not those that the register lets fail."""
+def targets(entries: Sequence[Claim]) -> list[tuple[Claim, int]]:
+    """Claims, and numbers of their properties that must hold on a whole domain: not of those that may fail."""
     return [
-        (entry, prop)
+        (entry, number)
         for entry in entries
-        for prop in entry.properties
+        for number, prop in enumerate(entry.properties)
         if prop.domain is not None and (prop.corrected or entry.expected in ("holds", "conditional"))
     ]
 
 
 def attack(
-    chosen: Sequence[tuple[Claim, Property]],
+    chosen: Sequence[tuple[Claim, int]],
     budget: float,
     seed: int,
     jobs: int,
@@ -88,7 +91,7 @@ def attack(
     The results come in the order in which they are finished; none depends on the number of processes.
     """
     pool = WorkerPool(jobs)
-    running = [pool.submit(attacked, entry.id, prop, budget, seed) for entry, prop in chosen]
+    running = [pool.submit(attacked, entry, number, budget, seed) for entry, number in chosen]
     try:
         progress(0, len(running), "")
         for done, future in enumerate(as_completed(running), start=1):
@@ -99,20 +102,21 @@ def attack(
         pool.shutdown(kill_workers=bool(running))
 
 
-def attacked(claim: str, prop: Property, budget: float, seed: int) -> Attacked:
+def attacked(entry: Claim, number: int, budget: float, seed: int) -> Attacked:
     """Search the domain of one property, simplify what falls and measure it with a second integrator."""
+    prop = entry.properties[number]
     with threadpool_limits(1):
         found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed)
         evaluations = found.tried + found.undecided + found.outside
         if found.worst is None:
-            return Attacked(claim, prop.name, prop.rung, 0, evaluations, None, "")
+            return Attacked(entry.id, number, prop.name, prop.rung, 0, evaluations, None, "")
         worst, instance = found.worst.measured, found.worst.instance
         place = prop.domain.described(instance)  # type: ignore[union-attr]
-        result = Attacked(claim, prop.name, prop.rung, found.tried, evaluations, worst, place)
+        result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place)
         if worst.holds:
             return result
         simplest = simplified(prop, instance)
-        return replace(result, counterexample=simplest, confirmed=_survives(prop, simplest))
+        return replace(result, counterexample=plain(simplest), confirmed=_survives(prop, simplest))
 
 
 def simplified(prop: Property, instance: Any) -> Any:
@@ -137,6 +141,11 @@ def simplified(prop: Property, instance: Any) -> Any:
     return shrink(instance, fails, domain.simpler)
 
 
+def plain(instance: Any) -> dict[str, Any]:
+    """Entries of an instance, or parameters of a Box, JSON-ready."""
+    return instance.to_dict() if isinstance(instance, Instance) else dict(instance)
+
+
 def _survives(prop: Property, instance: Any) -> bool:
     """Whether a counterexample fails with a second integrator; one without flows fails as it is."""
     if not isinstance(instance, Instance):
@@ -150,9 +159,8 @@ def _survives(prop: Property, instance: Any) -> bool:
 
 def store(found: Attacked, folder: Path, seed: int) -> Path:
     """Write a counterexample as a file of `folder`; its mechanism, one sentence, is left to be written."""
-    assert isinstance(found.counterexample, Instance)
     assert found.worst is not None
-    name = f"{found.claim}-seed-{seed}"
+    name = f"{found.claim}-{found.number}-seed-{seed}"
     entries = {
         "name": name,
         "statement": found.name,
@@ -160,7 +168,7 @@ def store(found: Attacked, folder: Path, seed: int) -> Path:
         "violation": json_number(-found.worst.margin),
         "tried": found.tried,
         "mechanism": "",
-        "instance": found.counterexample.to_dict(),
+        "instance": found.counterexample,
     }
     path = folder / f"{name}.json"
     write_text(path, json.dumps(entries, indent=1) + "\n")

@@ -20,7 +20,7 @@ from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind
 from snapdyn.parallel import WorkerPool
-from snapdyn.validation.attack import simplified
+from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.engine import Control, examine, proofs_of
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
@@ -243,8 +243,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     place = f"{measured} at {_place(prop, instance)}"
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
-        simplest = simplified(prop, instance)
-        evidence.counterexample = simplest.to_dict() if isinstance(simplest, Instance) else dict(simplest)
+        evidence.counterexample = plain(simplified(prop, instance))
     if found.worst_outside is not None and found.fails_outside:
         name = f"{prop.name}, outside the conditions: {found.fails_outside} of {found.outside} instances fail, worst"
         evidence.checks.append(found.worst_outside.measured.labelled("outside", name, prop.rung))

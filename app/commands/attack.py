@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -46,26 +47,31 @@ def attack(
 
     everything, chosen = (adversary.targets(chosen_claims(names)) for names in (None, ids or None))
     seed, minutes = whole("--seed", seed, 0), positive("--minutes", minutes)
+    jobs = cores() if jobs is None else whole("--jobs", jobs, 1)
     if store:
         output_folder(store)
     budget = adversary.PER_MINUTE * minutes * len(everything) / max(len(chosen), 1)
     started, found, complete = time.perf_counter(), [], False
     with progress_bar("attacking") as update, suppress(KeyboardInterrupt):
-        for each in adversary.attack(chosen, budget, seed, jobs or cores(), update):
+        for each in adversary.attack(chosen, budget, seed, jobs, update):
             found.append(each)
         complete = True
-    order = {(entry.id, prop.name): i for i, (entry, prop) in enumerate(chosen)}
+    order = {entry.id: i for i, (entry, _) in enumerate(chosen)}
+    found.sort(key=lambda each: (order[each.claim], each.number))
     rows, styles = [], []
-    for each in sorted(found, key=lambda each: order[each.claim, each.name]):
+    for each in found:
         margin = "none inside" if each.worst is None else f"{each.worst.margin:.3g}: {each.worst} at {each.place}"
-        fell = each.counterexample is not None
-        verdict = ("falls" if each.confirmed else "falls with one integrator only") if fell else ""
+        verdict = "" if each.counterexample is None else "falls" if each.confirmed else "falls with one integrator only"
         rows.append((each.claim, each.name, str(each.tried), str(each.evaluations), margin, verdict))
-        styles.append("bold red" if fell else "none")
-        if fell and each.confirmed and store and hasattr(each.counterexample, "to_dict"):
-            say(f"stored {str(adversary.store(each, store, seed))!r}; write the mechanism into it")
+        styles.append("bold red" if verdict else "none")
     show_table(("claim", "property", "inside", "evaluations", "smallest margin", "verdict"), rows, styles)
-    fallen = sum(each.counterexample is not None for each in found)
+    fallen = 0
+    for each in found:
+        if each.counterexample is not None:
+            fallen += 1
+            show(f"{each.claim}, {each.name}: {json.dumps(each.counterexample)}")
+            if each.confirmed and store and "P" in each.counterexample:  # parameters of a Box are not kept
+                say(f"stored {str(adversary.store(each, store, seed))!r}; write the mechanism into it")
     count, seconds = sum(each.evaluations for each in found), time.perf_counter() - started
     show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
     if not complete:

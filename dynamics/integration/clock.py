@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.systems.base import System
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.systems.base import System
 
 # A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
 # step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to

@@ -34,8 +34,9 @@ def test_what_falls_is_shown_and_stored(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["attack", "false", *arguments, "--store", str(tmp_path / "found")]) == 1
     shown = capsys.readouterr()
     assert "1 fall" in shown.out
+    assert '"P": [[' in shown.out
     assert "write the mechanism into it" in shown.err
-    stored = json.loads((tmp_path / "found" / "false-seed-4.json").read_text())
+    stored = json.loads((tmp_path / "found" / "false-0-seed-4.json").read_text())
     assert stored["statement"] == "largest overlap"
     assert stored["violation"] > 0
 
@@ -47,7 +48,9 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "0 fall" in out
 
 
-@pytest.mark.parametrize("arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--seed", "-1"]])
+@pytest.mark.parametrize(
+    "arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--seed", "-1"], ["lemma13", "--jobs", "0"]]
+)
 def test_bad_input_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["attack", *arguments]) == 2
     assert "expected" in capsys.readouterr().err

@@ -14,6 +14,7 @@ from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.rungs.run import MEAN_FIELD, flow
 from snapdyn.validation.search.counterexamples import Counterexample
 from snapdyn.validation.search.instance import Instance
+from tests.validation.helpers import claim_of
 
 
 def largest_overlap(instance: Instance) -> sd.Measured:
@@ -23,15 +24,16 @@ def largest_overlap(instance: Instance) -> sd.Measured:
 
 
 FALSE = sd.Property("largest overlap", "linear algebra", largest_overlap, sd.Family("any", "any"))
+MINE = claim_of(properties=FALSE)
 
 
 def test_a_false_statement_falls_and_is_stored(tmp_path) -> None:
-    found = attacked("mine", FALSE, 2.0, seed=3)
+    found = attacked(MINE, 0, 2.0, seed=3)
     assert found.counterexample is not None
     assert found.confirmed
     assert found.worst.value > 0.999999
     assert found.evaluations >= found.tried >= 400
-    assert found.counterexample.num_classes == 2  # simplified
+    assert len(found.counterexample["P"]) == 2  # simplified
     path = store(found, tmp_path, 3)
     entries = json.loads(path.read_text())
     stored = Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
@@ -40,7 +42,7 @@ def test_a_false_statement_falls_and_is_stored(tmp_path) -> None:
 
 
 def test_the_same_seed_finds_the_same_and_another_one_draws_others() -> None:
-    first, again, other = (attacked("mine", FALSE, 0.5, seed) for seed in (1, 1, 2))
+    first, again, other = (attacked(MINE, 0, 0.5, seed) for seed in (1, 1, 2))
     assert first.worst == again.worst
     assert first.worst != other.worst
 
@@ -51,7 +53,7 @@ def test_a_counterexample_must_survive_a_second_integrator() -> None:
     def first_only(instance: Instance) -> sd.Measured:
         return sd.Measured(0.0 if instance.solver else 1.0, at_most=0.5)
 
-    found = attacked("mine", replace(FALSE, measure=first_only), 0.1, seed=1)
+    found = attacked(claim_of(properties=replace(FALSE, measure=first_only)), 0, 0.1, seed=1)
     assert found.counterexample is not None
     assert not found.confirmed
 
@@ -67,6 +69,7 @@ def test_only_what_the_register_lets_hold_is_attacked() -> None:
     entries = {entry.id: entry for entry in chosen_claims(None)}
     attacked_ids = {entry.id for entry, _ in targets(list(entries.values()))}
     assert "lemma13" in attacked_ids
-    for entry, prop in targets(list(entries.values())):
+    for entry, number in targets(list(entries.values())):
+        prop = entry.properties[number]
         assert prop.domain is not None
         assert prop.corrected or entry.expected in ("holds", "conditional")

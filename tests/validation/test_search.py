@@ -184,6 +184,7 @@ def test_stored_counterexamples_are_counterexamples(name: str) -> None:
         ("snapping-small-vocabulary", "snapping", 0),
         ("snapping-priors", "snapping", 0),
         ("snapping-strong-overlap", "snapping", 1),
+        ("scanning-lead", "scanning", 0),
     ],
 )
 def test_stored_counterexamples_lie_outside_the_conditions_of_their_claim(name: str, claim: str, number: int) -> None:

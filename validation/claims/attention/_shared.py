@@ -11,7 +11,7 @@ from scipy.integrate import cumulative_trapezoid
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import WIDEST, attention_vectors, by_query
+from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.linear_response import (
     FROZEN_SPEED,
@@ -157,14 +157,6 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     return Measured(min(-least.min(), 0.0), at_most=FALL)
 
 
-def early_gradient(instance: Instance) -> tuple[Floats, Floats]:
-    """f_n and g_n/(eta_Y t) of the mean field at t -> 0, (S, M): sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k."""
-    classes = instance.classes
-    f = attention_vectors(instance)
-    same = classes.next_index[:, None] == classes.next_index
-    return f, (same - 1.0 / instance.vocab_size) @ (classes.prior[:, None] * f)
-
-
 def along(run: Trajectory, instance: Instance, rung: str) -> Iterator[tuple[Floats, Floats, Floats]]:
     """Attention c_n and f_n and gradients g_n = Y (e_n - alpha_n), (S, M) each, at the saved times of a run."""
     classes = instance.classes
@@ -180,15 +172,17 @@ def along(run: Trajectory, instance: Instance, rung: str) -> Iterator[tuple[Floa
         yield c, f, output_errors(f @ of_tokens, copies, classes.next_index) @ of_tokens.T
 
 
+def rates_without_normalisation(instance: Instance, c: Floats, g: Floats) -> Floats:
+    """Wrong theory: rates (Q, M) of z' = c o (g - c.g) over eta_Z, without the division by |q|."""
+    return by_query(instance, instance.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True)))
+
+
 def run_without_normalisation(instance: Instance, rung: str, tokens: Tokens) -> Measured | None:
-    """Wrong theory: z' = c o (g - c.g), without the division by |q|, along the run: fall as in `falls`."""
+    """Fall of `tokens` by the rates without normalisation at the states of the run, as in `falls`."""
     run = flow(instance, rung, **({} if rung == EXACT else {"save_decoder": True}))
     if run is None:
         return None
-    p = instance.prior[:, None]
-    rates = [
-        by_query(instance, p * c * (g - (c * g).sum(axis=1, keepdims=True))) for c, _, g in along(run, instance, rung)
-    ]
+    rates = [rates_without_normalisation(instance, c, g) for c, _, g in along(run, instance, rung)]
     change = cumulative_trapezoid([rates[0] * 0, *rates], [0.0, *run.t], axis=0)
     query, token = logits_of(instance.classes, tokens)
     largest = np.abs(change).max()
@@ -197,9 +191,9 @@ def run_without_normalisation(instance: Instance, rung: str, tokens: Tokens) -> 
 
 
 def without_normalisation(instance: Instance, tokens: Tokens) -> Measured | None:
-    """Wrong theory: attention without the division by |q|, z' = c o (g - c.g): fall of `tokens` at z(0) and t_end."""
-    (g, (c, _)) = drift_at_end(instance)[1], dense_attention(instance.classes, start_of(instance))
-    drift = by_query(instance, instance.prior[:, None] * c * (g - (c * g).sum(axis=1, keepdims=True)))
+    """Largest fall of `tokens` by the rates without normalisation at z(0) and t_end, over the largest rate."""
+    c, _ = dense_attention(instance.classes, start_of(instance))
+    drift = rates_without_normalisation(instance, c, drift_at_end(instance)[1])
     largest = np.abs(drift).max()
     moved = SIGNS[tokens] * drift[logits_of(instance.classes, tokens)]
     return None if largest == 0 or not moved.size else Measured(-moved.min() / largest, at_most=FALL)

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import log_times
+from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
@@ -15,7 +16,6 @@ from snapdyn.validation.claims.attention._shared import (
     WORDS,
     Reshaped,
     common_tokens,
-    early_gradient,
     falls,
 )
 from snapdyn.validation.linear_response import response
@@ -110,8 +110,10 @@ def speed_difference(instance: Instance) -> float:
 
     There the mean field has g_n = eta_Y t sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k.
     """
-    f, g = early_gradient(instance)
+    f, classes = attention_vectors(instance), instance.classes
     G, p, V = instance.gram, instance.prior, float(instance.vocab_size)
+    same = classes.next_index[:, None] == classes.next_index
+    g = (same - 1 / V) @ (p[:, None] * f)  # over eta_Y t
     # Of g_n, f_n itself drops out: -f_n.(g_n - own part) is the growth of distinct tokens.
     mean_field = 1 - 1 / V - (f * g).sum(axis=1) / p
     theorem = growth_over_gamma((G - np.eye(len(G)))[None], V, p[None])[0] * (1 - 1 / V) ** 2
