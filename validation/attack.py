@@ -50,7 +50,7 @@ class Attacked:
     worst : Measured or None
         Number with the smallest slack inside the conditions; None where no instance met them.
     place : str
-        Its instance in a few words.
+        Its instance in a few words; where there is no number, why.
     counterexample : dict or None
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
@@ -106,10 +106,15 @@ def attacked(entry: Claim, number: int, budget: float, seed: int) -> Attacked:
     """Search the domain of one property, simplify what falls and measure it with a second integrator."""
     prop = entry.properties[number]
     with threadpool_limits(1):
-        found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed)
+        try:
+            found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed)
+        except InputError as error:  # the measure raised, say: the others are attacked all the same
+            return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, str(error))
         evaluations = found.tried + found.undecided + found.outside
         if found.worst is None:
-            return Attacked(entry.id, number, prop.name, prop.rung, 0, evaluations, None, "")
+            return Attacked(
+                entry.id, number, prop.name, prop.rung, 0, evaluations, None, "no instance inside the conditions"
+            )
         worst, instance = found.worst.measured, found.worst.instance
         place = prop.domain.described(instance)  # type: ignore[union-attr]
         result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place)

@@ -32,8 +32,8 @@ def attack(
 
     Attacks the statements that the register lets hold, inside their conditions. The budget is shared by the
     properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine.
-    Exit code 1: a statement fell; its instance is simplified and measured with a second integrator. After Ctrl-C
-    the table has what was finished.
+    Exit code 1: a statement fell, and its instance is simplified and measured with a second integrator; or there
+    is no number. After Ctrl-C the table has what was finished.
 
     Example: snapdyn attack --minutes 5 --seed 2
 
@@ -60,8 +60,9 @@ def attack(
     found.sort(key=lambda each: (order[each.claim], each.number))
     rows, styles = [], []
     for each in found:
-        margin = "none inside" if each.worst is None else f"{each.worst.margin:.3g}: {each.worst} at {each.place}"
-        verdict = "" if each.counterexample is None else "falls" if each.confirmed else "falls with one integrator only"
+        margin = f"{each.worst.margin:.3g}: {each.worst} at {each.place}" if each.worst else each.place
+        fell = "falls" if each.confirmed else "falls with one integrator only"
+        verdict = fell if each.counterexample is not None else "" if each.worst else "no number"
         rows.append((each.claim, each.name, str(each.tried), str(each.evaluations), margin, verdict))
         styles.append("bold red" if verdict else "none")
     show_table(("claim", "property", "inside", "evaluations", "smallest margin", "verdict"), rows, styles)
@@ -76,4 +77,4 @@ def attack(
     show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
     if not complete:
         return INTERRUPTED
-    return DIFFERS if fallen else DONE
+    return DIFFERS if fallen or any(each.worst is None for each in found) else DONE

@@ -58,6 +58,15 @@ def test_a_counterexample_must_survive_a_second_integrator() -> None:
     assert not found.confirmed
 
 
+def test_a_measure_that_raises_costs_the_others_nothing() -> None:
+    def raising(instance: Instance) -> sd.Measured:
+        raise ZeroDivisionError("no overlap")
+
+    found = attacked(claim_of(properties=replace(FALSE, measure=raising)), 0, 0.1, seed=1)
+    assert found.worst is None
+    assert "ZeroDivisionError" in found.place
+
+
 def test_the_second_integrator_is_another_one() -> None:
     instance = Instance.of(sd.syn_small(), 1.0, 0.5, 100.0)
     first, second = (flow(each, MEAN_FIELD) for each in (instance, replace(instance, solver=SECOND_SOLVER)))
