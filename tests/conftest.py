@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from snapdyn.registry import registries
+
 # All figures, the whole register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "report", "built"}
 LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
@@ -59,3 +61,14 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             patch.delenv(name, raising=False)
         patch.setenv("COLUMNS", "100")
         yield
+
+
+@pytest.fixture(autouse=True)
+def _registries() -> Iterator[None]:
+    """Leave every registry as it was: what a test loads or registers reaches no other test of the process."""
+    before = {id(registry): dict(registry) for registry in registries()}
+    yield
+    for registry in registries():
+        entries = before.get(id(registry), registry.own)
+        if registry != entries:
+            registry.restore(entries)

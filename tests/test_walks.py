@@ -63,12 +63,10 @@ observables = ["final_angle"]
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[list[str]]:
-    """Two files of a user's, as --load takes them; what they register is taken back, in kept worker processes too."""
+    """Two files of a user's, as --load takes them; worker processes that are kept forget them as well."""
     for name, text in (("pendulum", SYSTEM), ("angle", OBSERVABLE)):
         (tmp_path / f"{name}.py").write_text(text)
     yield ["--load", str(tmp_path / "pendulum.py"), "--load", str(tmp_path / "angle.py")]
-    SYSTEMS.restore({})
-    OBSERVABLES.restore({})
     get_reusable_executor().shutdown()
 
 

@@ -44,10 +44,7 @@ def test_a_trajectory_reads_the_registry() -> None:
     np.testing.assert_array_equal(run.observable("entropy"), run.entropy())
     np.testing.assert_allclose(run.observable("class_loss") @ syn_small().prior, run.loss, rtol=1e-12)
     OBSERVABLES.add(Observable("twice", "twice the loss", "nats", lambda run: 2 * run.loss))
-    try:
-        np.testing.assert_array_equal(run.observable("twice"), 2 * run.loss)
-    finally:
-        OBSERVABLES.restore({})
+    np.testing.assert_array_equal(run.observable("twice"), 2 * run.loss)
     with pytest.raises(InputError, match=r"'entropyy'.*'entropy'"):
         run.observable("entropyy")
 

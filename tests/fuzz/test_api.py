@@ -17,7 +17,7 @@ import pytest
 import xarray
 
 import snapdyn as sd
-from snapdyn import analytic, dynamics, errors, figures, registry, validation
+from snapdyn import analytic, dynamics, errors, figures, validation
 from snapdyn.validation.pictures import Line, Map
 from tests.fuzz.odd_values import ODD
 
@@ -471,7 +471,6 @@ def test_odd_arguments_end_in_a_result_or_one_sentence(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     public = calls(tmp_path)
-    entries = [(registered, dict(registered)) for registered in registry.registries()]
     rng = np.random.default_rng(np.random.SeedSequence(seed))
     names, odd_names = list(public), list(ODD)
     for call in public.values():
@@ -486,20 +485,15 @@ def test_odd_arguments_end_in_a_result_or_one_sentence(
         endings[how] += 1
         if how == "other":
             wrong.setdefault(f"{name}({', '.join(f'{key}={value}' for key, value in odd.items())})", what)
-    for registered, before in entries:
-        registered.restore(before)
     assert not wrong, f"{len(wrong)} calls:\n" + "\n".join(f"{call}: {what}" for call, what in wrong.items())
 
 
 def test_every_baseline_gives_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that the calls without odd values give results, so that the attack tests what follows the checks."""
     monkeypatch.chdir(tmp_path)
-    entries = [(registered, dict(registered)) for registered in registry.registries()]
     failing = {}
     for name, call in calls(tmp_path).items():
         how, what = ending(call, {}, SECONDS)  # a first call compiles, which may take longer than PATIENCE
         if how != ("InputError" if name in REFUSED else "result"):
             failing[name] = how + what
-    for registered, before in entries:
-        registered.restore(before)
     assert not failing, failing

@@ -1,10 +1,9 @@
-"""Fixtures of the tests of validation: one quick run of the register, and a register that tests may change."""
+"""Fixtures of the tests of validation: one quick run of the register."""
 
 from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,3 @@ def report(request: pytest.FixtureRequest) -> Report:
     document = json.loads(kept.read_text(encoding="utf-8"))
     results = (decoded(text, entry) for text, entry in zip(document["claims"], CLAIMS.values(), strict=True))
     return Report("quick", tuple(results), document["seconds"])
-
-
-@pytest.fixture
-def restored() -> Iterator[None]:
-    """Leave the register as it was."""
-    before = dict(CLAIMS)
-    yield
-    CLAIMS.clear()
-    CLAIMS.update(before)

@@ -43,7 +43,6 @@ def test_bad_input(claim, classes, axes, message) -> None:
         sd.boundary(claim, classes, axes)
 
 
-@pytest.mark.usefixtures("restored")
 def test_parameters_of_another_theory() -> None:
     """Assert a map over two parameters of a Box, the third fixed, and one sentence for an unknown axis."""
     domain = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))

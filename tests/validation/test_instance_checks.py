@@ -234,7 +234,7 @@ def test_ctrl_c_keeps_the_answers() -> None:
 
 
 @pytest.fixture
-def bandit(restored: None) -> sd.Claim:
+def bandit() -> sd.Claim:
     """A claim of another theory in the register: its parameters are those of a Box."""
     slow = sd.Requirement("slow", "eta <= 1", lambda p: p["eta"], at_most=1.0)
     measure = lambda p: sd.Measured(p["eta"] * p["r"] * p["arms"], at_most=5.0)  # noqa: E731

@@ -176,7 +176,6 @@ def test_a_claim_id_is_registered_once() -> None:
         claim_of("new", expected="hold")
 
 
-@pytest.mark.usefixtures("restored")
 def test_a_notebooks_cell_may_run_again() -> None:
     """Assert that a claim of a notebook replaces the one of its id, and none of the package."""
 
@@ -220,7 +219,6 @@ def test_a_file_that_cannot_be_loaded(text: str | None, sentence: str, tmp_path:
     assert not any(name.startswith("snapdyn_loaded") for name in sys.modules)
 
 
-@pytest.mark.usefixtures("restored")
 def test_loading_again_replaces(tmp_path: Path) -> None:
     """Assert that a file may be loaded again, and that its claims are then those of the new text."""
     file = tmp_path / "mine.py"
@@ -231,7 +229,6 @@ def test_loading_again_replaces(tmp_path: Path) -> None:
     assert CLAIMS["new"].file == str(file)
 
 
-@pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("level", ["quick", "full"])
 def test_the_example_of_a_claim_of_ones_own(level: str) -> None:
     """Assert that examples/my_claims.py loads, holds, and names the command that repeats it."""

@@ -106,7 +106,6 @@ def bare(report: Report) -> list[str]:
     return [encoded(dataclasses.replace(result, seconds=0.0)) for result in report.claims]
 
 
-@pytest.mark.usefixtures("restored")
 def test_the_numbers_do_not_depend_on_the_number_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert every bit alike in this process and in two others, and that a claim that raises stops no other."""
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -17,7 +17,7 @@ from snapdyn.commands.main import main
 from snapdyn.dynamics.files.storage import record_body, record_text, source_hash
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.experiments.sweep.cells import SOURCES, Cell, code_hash, run_cells
+from snapdyn.experiments.sweep.cells import SOURCES, Cell, run_cells
 from snapdyn.validation import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, kept, swept
 from tests.helpers import FABLE
@@ -175,10 +175,7 @@ def test_an_observable_of_another_shape(
 ) -> None:
     """Assert that an own observable whose value is not what it declares is refused in one sentence."""
     OBSERVABLES.add(snapdyn.Observable("mine", "mine", "1", lambda run: value, dims=()))
-    try:
-        assert swept(GOOD.replace('["entropy", "loss"]', '["mine"]'), tmp_path) == 2
-    finally:
-        OBSERVABLES.restore({})
+    assert swept(GOOD.replace('["entropy", "loss"]', '["mine"]'), tmp_path) == 2
     error = capsys.readouterr().err
     assert f"received the same error from all 4 cells: {says}" in error
     assert error.count("\n") == 1
@@ -316,7 +313,7 @@ def edited_hash(file: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_the_code_hash_covers_what_a_cell_can_run(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a file of every folder below the figures, the first and the last in it, is part of the hash."""
     package = Path(snapdyn.__file__).parent
-    before = code_hash()
+    before = source_hash(*SOURCES)
     folders = [folder for folder in (package / room, *(package / room).rglob("*")) if any(folder.glob("*.py"))]
     assert folders
     for folder in folders:
@@ -345,7 +342,7 @@ def test_the_code_hash_reads_every_module(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_code_hash_ignores_what_is_only_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a style sheet, a figure, a command and the page's style do not change the hash."""
     package = Path(snapdyn.__file__).parent
-    before = code_hash()
+    before = source_hash(*SOURCES)
     for name in ("figures/snapdyn.mplstyle", "figures/figure_3.py", "commands/sweep.py", "report/templates/report.css"):
         assert (package / name).exists()
         assert edited_hash(package / name, monkeypatch) == before
