@@ -15,8 +15,8 @@ EPS = float(np.finfo(float).eps)
 IDENTITY_ERROR = 1e-12
 """Relative error allowed where two evaluations of one identity in float64 are compared."""
 
-# Multiplications that one measurement may take: some 20 seconds on one core.
-MOST_MULTIPLICATIONS = 1e11
+# Multiplications that one measurement may take: some 5 seconds on one core. A check makes up to six such measurements.
+MOST_MULTIPLICATIONS = 2e10
 # Evaluations that a run takes: 300 to 2600 were counted on 300 classes.
 EVALUATIONS = 1000
 
@@ -29,7 +29,7 @@ def require_affordable(what: str, multiplications: float) -> None:
     """Raise Unaffordable where a computation is estimated to take more than MOST_MULTIPLICATIONS."""
     if multiplications > MOST_MULTIPLICATIONS:
         raise Unaffordable(
-            f"{what} is estimated to take {multiplications:.2g} multiplications, {multiplications / 3e11:.2g} minutes "
+            f"{what} is estimated to take {multiplications:.2g} multiplications, {multiplications / 4e9:.2g} seconds "
             f"on one core, more than the {MOST_MULTIPLICATIONS:.0e} that are allowed; it was not started"
         )
 

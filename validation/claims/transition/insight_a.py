@@ -48,6 +48,13 @@ TOLD_APART = Requirement(
     at_most=0.7,
 )
 
+SLOW_ATTENTION = Requirement(
+    "attention much slower than the decoder",
+    "eta_Z/eta_Y <= 1e-4",
+    lambda instance: instance.eta_Z / instance.eta_Y,
+    at_most=1e-4,
+)
+
 
 def half_time(t: Floats, loss: Floats, level: float) -> float:
     """First time at which the loss is at most `level`, linear in ln t between the saved times; inf: never."""
@@ -162,7 +169,7 @@ CLAIM = Claim(
                 num_distinct=(0, 4),
                 shared_next_tokens=True,
             ),
-            conditions=(TOLD_APART,),
+            conditions=(TOLD_APART, SLOW_ATTENTION),
             controls={"wrong theory: 1.1 times the time (2/1.1 eta_Y)": partial(over_half, eta_Y=FACTOR / 1.1)},
             evaluations=(12, 400),
         ),
