@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,10 @@ TOY = "toy = next(r for r in reversed(registries()) if r.kind == '{kind}' and 'o
 
 
 @pytest.fixture
-def toys(request: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry[str]]:
-    """A registry of this test with one entry of ours; at its end the test's files are no longer in use."""
+def toys(request: Any, monkeypatch: pytest.MonkeyPatch) -> Registry[str]:
+    """A registry of this test with one entry of ours."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    registry = Registry(f"toy of {request.node.originalname}", str.lower, ["Ours"])
-    yield registry
-    registry.restore({})
+    return Registry(f"toy of {request.node.originalname}", str.lower, ["Ours"])
 
 
 def test_a_file_adds_entries_and_may_be_loaded_again(toys: Registry[str], tmp_path: Path) -> None:
