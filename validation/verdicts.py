@@ -118,9 +118,9 @@ def checked(
     check = _in_turn if min(jobs, len(left)) <= 1 else partial_of(_in_processes, jobs=min(jobs, len(left)))
     try:
         for result in check(left, level, seed, show):
+            results[result.id] = result  # first: what Ctrl-C finds on disk is also in the report
             if finished:
                 finished.add(result)
-            results[result.id] = result
         show([])
     except KeyboardInterrupt:
         if not partial:
