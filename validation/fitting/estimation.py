@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
-from typing import Any
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,16 +19,17 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, simulated_errors
+from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, profile, simulated_errors
 from snapdyn.validation.fitting.result import (
+    LARGEST_MISFIT,
     LEVEL_OF_TEST,
     Errors,
     Fit,
     Weights,
+    covariance_of_estimates,
     errors_from_noise,
     errors_from_seeds,
     noise_weights,
-    visible_misfit,
 )
 
 # Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
@@ -37,14 +41,17 @@ LARGEST_SQUARE = 1.0  # of what the linear noise expands in
 # The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
 FIRST_REACH, LATER_REACH = 5.0, 2.0
 SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
-LARGEST_MISFIT = 1.0  # that the test overlooks, over the change of the curves: it is all that is observed
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights at the latest estimates
 # Corrections for finite steps, each at the latest estimates, until these move by less than this in their coordinates.
-# With momentum 0.9 five to eight were needed: the flow's estimate of eta_Z was then 42 % off.
+# With momentum the flow may be far off (42 % in eta_Z at 0.9), so a correction contains its derivatives too.
 CORRECTIONS, SETTLED = 20, 1e-5
+# Where the length of the sequences is unknown, these are fitted beside infinitely long ones.
+LENGTHS = (10, 30, 100, 300, 1000)
+LARGEST_STATE = 60  # for these fits: seconds in all
+CLEAR = 10.0  # difference of 2 ln(likelihood), above which one length describes the trace better than another
 AT_THE_LIMIT = (
-    f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the unweighted ones; the "
+    f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the estimates before; the "
     "theory or its noise does not fit"
 )
 UNSETTLED = (
@@ -77,7 +84,7 @@ def fit(
     eta_Z: float | None = None,
     common_probability: float | None = None,
     quantity: str | None = None,
-    errors: str = "noise",
+    errors: str = "auto",
     z_initial: ArrayLike | None = None,
     records: int = 24,
 ) -> Fit:
@@ -109,10 +116,11 @@ def fit(
     quantity : {"attention", "entropy", "loss"}, optional
         What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
         over each class. Loss is that of the batch of an update, or of more sequences.
-    errors : {"noise", "simulation", "seeds"}
-        "noise": linear-noise covariance, for SGD with or without momentum, up to 400 state values. "simulation": in
-        addition 200 runs of SGD at the estimates, with the steps and batches of the trace; also where the second order
-        of the noise matters, whose bias is then taken off. "seeds": scatter of at least 8 seeds, for any noise; the
+    errors : {"auto", "noise", "simulation", "seeds"}
+        "noise": linear-noise covariance, up to 400 state values. "simulation": in addition 200 runs of SGD at the
+        estimates, with the steps, batches and momentum of the trace; also where the second order of the noise matters,
+        whose bias is then taken off. "auto": "noise", and "simulation" with momentum or where the linear noise allows
+        no sharp answer, if it takes at most about a minute. "seeds": scatter of at least 8 seeds, for any noise; the
         shift of the mean by the noise, of the order of the rates, is not in it.
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
@@ -135,7 +143,7 @@ def fit(
     -----
     IdentifiabilityWarning
         The trace does not determine a parameter, not several apart, or not whether the theory describes it: the length
-        of its sequences is unknown, or the noise and its allowance hide a misfit as large as the change of the curves.
+        of its sequences is unknown, or the noise and its allowance hide a misfit of half of the change of the curves.
 
     Examples
     --------
@@ -150,7 +158,7 @@ def fit(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
     trace = trace.for_classes(checked_classes(classes))
-    choice("errors", errors, ("noise", "simulation", "seeds"))
+    choice("errors", errors, ("auto", "noise", "simulation", "seeds"))
     names = observations.checked_free(free)
     fixed, start = observations.fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
@@ -169,52 +177,118 @@ def fit(
             f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
         )
 
-    mean = data.mean(axis=0)
-    centre = _unweighted(model, mean, start)
-    x, shift, bias, weights, settled = _weighted(model, mean, centre, None if errors == "seeds" else trace.num_seeds)
-    found: Errors | None = None
-    if errors == "simulation":
-        assert weights is not None
-        if np.isnan(bias).any():
-            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
-        found = simulated_errors(model, x, model.evaluate(x)[0] + shift, data, weights)
-        x, shift = x - found.bias, shift + found.shift
-    theory, derivatives = model.evaluate(x)
-    J, residuals = derivatives.reshape(len(names), -1).T, data - (theory + shift)
-    doubts: list[str] = []
-    if found is None:
-        flat = residuals.reshape(trace.num_seeds, -1)
-        found = errors_from_seeds(flat, J) if weights is None else errors_from_noise(flat, J, weights)
-        doubts = [] if weights is None else _doubts(found.p_value, J, weights)
-    deviations = np.sqrt(np.diagonal(found.covariance))
-    correlation = found.covariance / np.outer(deviations, deviations)
+    seeds = trace.num_seeds
+    found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
+    result, found, used = _errors(model, data, found, errors)
+    x, weights = found.x, found.weights
+    doubts = _doubts(result, None if used == "simulation" else weights)
+    deviations = np.sqrt(np.diagonal(result.covariance))
+    correlation = result.covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
-    far = np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3
-    problems = [*_undetermined(names, deviations, condition, trace.seq_len), *doubts]
-    problems += [sentence for sentence, said in ((AT_THE_LIMIT, far), (UNSETTLED, not settled)) if said]
+    undetermined = _undetermined(names, deviations, condition)
+    if undetermined and weights is not None:
+        undetermined.append(_what_would_help(model, x, deviations, seeds))
+    problems = [*undetermined, *doubts]
+    if trace.seq_len is None:
+        problems.append(_of_unknown_length(model, data.mean(axis=0), start, seeds))
+    problems += [sentence for sentence, said in ((AT_THE_LIMIT, found.far), (UNSETTLED, not found.settled)) if said]
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
-    wide = [name for name, share in zip(names, found.allowance, strict=True) if share > LARGEST_ALLOWANCE]
+    wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
     values = model.values(x)
+    target = data.mean(axis=0) - found.shift
     return Fit(
         estimates={name: values[name] for name in names},
         standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
         fixed=fixed,
-        allowance=dict(zip(names, found.allowance.tolist(), strict=True)),
+        allowance=dict(zip(names, result.allowance.tolist(), strict=True)),
         correlation=correlation,
         condition=condition,
-        finite_step_bias=dict(zip(names, bias.tolist(), strict=True)),
-        p_value=float("nan") if doubts else found.p_value,
-        degrees=found.degrees,
-        errors=errors,
-        num_seeds=trace.num_seeds,
+        finite_step_bias=dict(zip(names, found.bias.tolist(), strict=True)),
+        p_value=float("nan") if doubts else result.p_value,
+        degrees=result.degrees,
+        errors=used,
+        num_seeds=seeds,
         clock=trace.clock.sentence,
         seq_len=trace.seq_len,
         t=model.t,
-        residuals=residuals,
+        residuals=data - (found.theory + found.shift),
         trajectory=model.run(system, values, model.t),
+        visible_misfit=result.misfit,
+        profiler=partial(profile, model, x, target, weights, found.slopes, result.covariance),
+        not_quadratic=bool(undetermined),
         warnings=[*problems, TOO_WIDE.format(", ".join(wide))] if wide else problems,
     )
+
+
+class Estimate(NamedTuple):
+    """Corrected estimates, in coordinates, and what led to them.
+
+    The observations there of the theory, with the shift by finite steps and its slopes (None: 0), all derivatives, the
+    bias of the flow, weights (None: without), and whether the estimates settled or lie at the limit of the search.
+    """
+
+    x: Floats
+    theory: Floats
+    shift: Floats
+    slopes: Floats | None
+    J: Floats
+    bias: Floats
+    weights: Weights | None
+    settled: bool
+    far: bool
+
+
+def _estimated(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int | None) -> Estimate:
+    """Estimates from the mean (N, m) of the seeds; without a number of seeds there are no weights.
+
+    The bias is NaN where it is not known.
+    """
+    x, weights, slopes = _unweighted(model, mean, start), None, None
+    centre = flow = x
+    for k in range(CORRECTIONS):
+        if k < ROUNDS:
+            if num_seeds is not None:
+                weights = noise_weights(*model.covariance(x), model.change(x), model.t, num_seeds)
+            flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
+        before, correction = x, model.finite_steps(x)
+        shift = np.zeros_like(mean) if correction is None else correction
+        if model.clock.momentum:
+            slopes, centre = model.finite_step_slopes(x), x
+        x = least_weighted_squares(model, mean - shift, weights, x, centre, LATER_REACH, slopes)
+        settled = bool(np.abs(x - before).max() < SETTLED)
+        if settled and k + 1 >= ROUNDS:
+            break
+    bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
+    far = bool(np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3)
+    theory, derivatives = model.evaluate(x)
+    J = (derivatives if slopes is None else derivatives + slopes).reshape(x.size, -1).T
+    return Estimate(x, theory, shift, slopes, J, bias, weights, settled, far)
+
+
+def _errors(model: FitModel, data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
+    """Errors of the estimates and the estimates, without the bias of simulated runs, and the route that was taken."""
+    residuals = (data - (found.theory + found.shift)).reshape(len(data), -1)
+    weights = found.weights
+    if weights is None:
+        change = model.change(found.x).ravel()
+        return errors_from_seeds(residuals, found.J, change), found, "seeds"
+    linear = errors_from_noise(residuals, found.J, weights)
+    blunt = model.clock.momentum > 0 or bool((linear.allowance > LARGEST_ALLOWANCE).any())
+    if errors == "noise" or (
+        errors == "auto" and not (model.simulation_is_short and (blunt or _doubts(linear, weights)))
+    ):
+        return linear, found, "noise"
+    try:
+        if np.isnan(found.bias).any():
+            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
+        simulated = simulated_errors(model, found.x, found.J, found.theory + found.shift, data, weights)
+    except RuntimeError:
+        if errors == "simulation":
+            raise
+        return linear, found, "noise"
+    x, shift = found.x - simulated.bias, found.shift + simulated.shift
+    return simulated, found._replace(x=x, theory=model.evaluate(x)[0], shift=shift), "simulation"
 
 
 def _checked_system(
@@ -261,30 +335,7 @@ def _unweighted(model: FitModel, mean: Floats, start: dict[str, float]) -> Float
     return found
 
 
-def _weighted(
-    model: FitModel, mean: Floats, centre: Floats, num_seeds: int | None
-) -> tuple[Floats, Floats, Floats, Weights | None, bool]:
-    """Corrected estimates, shift of the observations and bias by finite steps, weights, and whether estimates settled.
-
-    Without a number of seeds there are no weights. The bias is NaN where it is not known.
-    """
-    x, weights = centre, None
-    for k in range(CORRECTIONS):
-        if k < ROUNDS:
-            if num_seeds is not None:
-                weights = noise_weights(*model.covariance(x), model.change(x), model.t, num_seeds)
-            flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
-        before, correction = x, model.finite_steps(x)
-        shift = np.zeros_like(mean) if correction is None else correction
-        x = least_weighted_squares(model, mean - shift, weights, x, centre, LATER_REACH)
-        settled = bool(np.abs(x - before).max() < SETTLED)
-        if settled and k + 1 >= ROUNDS:
-            break
-    bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
-    return x, shift, bias, weights, settled
-
-
-def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float, seq_len: float | None) -> list[str]:
+def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:
     """Sentences on the parameters that the trace does not determine."""
     found = []
     if condition > LARGEST_CONDITION:
@@ -299,27 +350,89 @@ def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float, 
                 f"{name} is not determined: the standard error of its {what} is {deviation:.2g}; fix it, or record at "
                 "other times"
             )
-    if seq_len is None:
-        found.append(
-            "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
-            "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
-        )
     return found
 
 
-def _doubts(p_value: float, J: Floats, weights: Weights) -> list[str]:
-    """Why the test says nothing, if it does."""
-    if weights.largest_square > LARGEST_SQUARE:
+def _what_would_help(model: FitModel, x: Floats, deviations: Floats, num_seeds: int) -> str:
+    """Which records would determine the parameters better, by the linear noise at the estimates."""
+    trials = [
+        (f"{quantity} at the same times", replace(model, quantity=quantity))
+        for quantity in observations.QUANTITIES
+        if quantity != model.quantity
+    ] + [
+        (f"records up to t = {factor * model.t[-1]:.3g}", replace(model, t=factor * model.t)) for factor in (3.0, 10.0)
+    ]
+    best, least = "", 0.5 * float(deviations.max())
+    for words, trial in trials:
+        try:
+            weights = noise_weights(*trial.covariance(x), trial.change(x), trial.t, num_seeds)
+            J = trial.evaluate(x)[1].reshape(x.size, -1).T
+        except (InputError, RuntimeError, np.linalg.LinAlgError):
+            continue
+        worst = float(np.sqrt(np.diagonal(covariance_of_estimates(J, weights)).max()))
+        if worst < least:
+            best, least = words, worst
+    if not best:
+        return "neither another quantity nor records up to 10 times as late would halve the largest standard error"
+    return f"{best} would lower the largest standard error from {deviations.max():.2g} to {least:.2g}"
+
+
+def _of_unknown_length(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int) -> str:
+    """The warning of an unknown length of sequences, and which lengths describe the trace better than others."""
+    start_of_sentence = (
+        "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
+        "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
+    )
+    size = model.classes.P.data.size + model.classes.num_tokens * (model.classes.next_tokens.size + 1)
+    if model.system is not MeanField or "common_probability" in model.free or size > LARGEST_STATE:
+        return start_of_sentence
+    likelihoods: dict[float, tuple[float, str]] = {}
+    for length in (*LENGTHS, math.inf):
+        finite = math.isfinite(length)
+        trial = replace(
+            model, system=FiniteLengthMeanField if finite else MeanField, seq_len=int(length) if finite else None
+        )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = _estimated(trial, mean, start, num_seeds)
+        except (InputError, RuntimeError, np.linalg.LinAlgError):
+            continue
+        assert found.weights is not None
+        r = found.weights.whiten((mean - found.shift - found.theory).ravel())
+        likelihood = float(2.0 * np.log(np.diagonal(found.weights.inverse)).sum() - r @ r)
+        values = trial.values(found.x)
+        likelihoods[length] = likelihood, ", ".join(f"{name} = {values[name]:.3g}" for name in model.free)
+    if not likelihoods:
+        return start_of_sentence
+    best = max(likelihoods, key=lambda length: likelihoods[length][0])
+    highest, words = likelihoods[best]
+    near = [length for length, (likelihood, _) in likelihoods.items() if likelihood > highest - CLEAR]
+    return (
+        f"{start_of_sentence}; of {', '.join(map(_length_in_words, likelihoods))} tokens, {_length_in_words(best)} "
+        f"describe the trace best, with {words}, and it cannot tell apart {', '.join(map(_length_in_words, near))}"
+        if len(near) > 1
+        else f"{start_of_sentence}; of {', '.join(map(_length_in_words, likelihoods))} tokens, "
+        f"{_length_in_words(best)} describe the trace clearly best, with {words}"
+    )
+
+
+def _length_in_words(length: float) -> str:
+    return "infinitely many" if math.isinf(length) else f"{length:g}"
+
+
+def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
+    """Why the test says nothing, if it does; weights are those of the linear noise, where it is used."""
+    if weights is not None and weights.largest_square > LARGEST_SQUARE:
         return [
             f"the noise expected at the estimates is too large for its expansion (square {weights.largest_square:.3g}, "
             f"above {LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
         ]
-    misfit = visible_misfit(J, weights) if p_value >= LEVEL_OF_TEST else 0.0
-    if misfit > LARGEST_MISFIT:
+    if errors.p_value >= LEVEL_OF_TEST and errors.misfit > LARGEST_MISFIT:
         return [
             "the test has no power: the noise, the allowance for its second order and the free parameters hide a "
-            f"misfit up to {misfit:.2g} times the change of the curves; use errors='simulation', larger batches or "
-            "later records"
+            f"misfit up to {errors.misfit:.2g} times the change of the curves; use errors='simulation', larger batches "
+            "or later records"
         ]
     return []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,13 +25,24 @@ from snapdyn.dynamics.traces.noise import covariance_between_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.fitting.result import MOST_COMPONENTS, Errors, Weights, p_value_with_allowance
+from snapdyn.validation.fitting.result import (
+    LEVEL_OF_TEST,
+    MOST_COMPONENTS,
+    Errors,
+    Weights,
+    covariance_of_estimates,
+    p_value_with_allowance,
+    visible_share,
+)
 from snapdyn.validation.rungs.run import DESCENT, FINITE_T, runs_on_rung
 
 # Updates of descent that the correction for finite steps makes: seconds.
 MOST_UPDATES = 2_000_000
 RTOL = 1e-8
 RUNS = 200
+MOST_DRAWS = 4e9  # of sequences and tokens in simulated runs: about a minute
+POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
+DIFFERENCE = 1e-4  # of the coordinates, for derivatives of the correction for finite steps
 FIRST_SEED = 2**40  # runs of the user have other seeds
 SMALLEST_SCATTER = 1e-8  # relative; directions with less are rounding
 
@@ -148,6 +159,22 @@ class FitModel:
         flow = self.run(MeanField, self.values(coordinates), self.t)
         return observations.of_theory(run, self.quantity) - observations.of_theory(flow, self.quantity)
 
+    def finite_step_slopes(self, coordinates: Floats) -> Floats | None:
+        """Derivatives (k, N, m) of `finite_steps`, by central differences; None where it is not known."""
+        slopes = []
+        for move in DIFFERENCE * np.eye(coordinates.size):
+            above, below = self.finite_steps(coordinates + move), self.finite_steps(coordinates - move)
+            if above is None or below is None:
+                return None
+            slopes.append((above - below) / (2.0 * DIFFERENCE))
+        return np.array(slopes)
+
+    @property
+    def simulation_is_short(self) -> bool:
+        """Whether runs of the training of the trace can be simulated, and take at most about a minute."""
+        draws = self.clock.batch_size * (1 + (self.seq_len or 0))
+        return self.knows_steps and RUNS * float(self.updates[-1]) * draws <= MOST_DRAWS
+
     def simulated(self, coordinates: Floats) -> Floats:
         """Observations (RUNS, N, m) of runs of SGD with the steps, batches and momentum of the trace."""
         seeds = range(FIRST_SEED, FIRST_SEED + RUNS)
@@ -195,13 +222,24 @@ class FitModel:
 
 
 def least_weighted_squares(
-    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
+    model: FitModel,
+    data: Floats,
+    weights: Weights | None,
+    start: Floats,
+    centre: Floats,
+    reach: float,
+    slopes: Floats | None = None,
 ) -> Floats:
-    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
+    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`.
+
+    With `slopes` (k, N, m) the theory has in addition the linear term slopes (x - start).
+    """
 
     @lru_cache(maxsize=1)
     def evaluated(*x: float) -> tuple[Floats, Floats]:
         values, J = model.evaluate(np.array(x))
+        if slopes is not None:
+            values, J = values + np.tensordot(np.array(x) - start, slopes, 1), J + slopes
         residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
         return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
 
@@ -213,7 +251,52 @@ def least_weighted_squares(
     return solution.x
 
 
-def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats, weights: Weights) -> Errors:
+def profile(
+    model: FitModel,
+    x: Floats,
+    target: Floats,
+    weights: Weights | None,
+    slopes: Floats | None,
+    covariance: Floats,
+    name: str,
+) -> tuple[Floats, Floats]:
+    """Profile of the weighted squares of target (N, m) minus theory over one parameter, as `Fit.profile` returns it.
+
+    `x` and `covariance` are the estimates and their covariance, in coordinates. The squares are scaled such that the
+    curvature at the estimates is that of the covariance.
+    """
+    j, middle = model.free.index(name), POINTS // 2
+    others = [i for i in range(x.size) if i != j]
+    J = model.evaluate(x)[1] if slopes is None else model.evaluate(x)[1] + slopes
+    scale = covariance_of_estimates(J.reshape(x.size, -1).T, weights)[j, j] / covariance[j, j]
+    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * np.sqrt(covariance[j, j]), np.log(LARGEST_FACTOR))
+    points, squares = np.tile(x, (POINTS, 1)), np.full(POINTS, np.inf)
+    points[:, j] += offsets
+    for k in (*range(middle, -1, -1), *range(middle + 1, POINTS)):
+        near = points[k if k == middle else k + 1 if k < middle else k - 1]
+        point = points[k]
+        point[others] = near[others]
+        try:
+            if others and k != middle:
+                value = model.values(point)[name]
+                rest = replace(model, free=tuple(model.free[i] for i in others), fixed={**model.fixed, name: value})
+                goal = target if slopes is None else target - np.tensordot(point - x, slopes, 1)
+                of_rest = None if slopes is None else slopes[others]
+                point[others] = least_weighted_squares(rest, goal, weights, near[others], near[others], 5.0, of_rest)
+            values = model.evaluate(point)[0]
+        except RuntimeError:
+            continue
+        if slopes is not None:
+            values = values + np.tensordot(point - x, slopes, 1)
+        residual = (target - values).ravel()
+        r = residual if weights is None else weights.whiten(residual)
+        squares[k] = r @ r
+    return np.array([model.values(point)[name] for point in points]), scale * (squares - squares[middle])
+
+
+def simulated_errors(
+    model: FitModel, x: Floats, J: Floats, predicted: Floats, data: Floats, weights: Weights
+) -> Errors:
     """Simulate the training of the trace at the estimates, and estimate from each run as from the trace.
 
     With J the derivatives of the observations and L^-1 the whitening, the estimate from observations y moves by
@@ -229,6 +312,8 @@ def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats
     model : FitModel
     x : (k,) array
         Coordinates of the estimates.
+    J : (N m, k) array
+        Derivatives of the observations there.
     predicted : (N, m) array
         Observations at the estimates, of the theory corrected for finite steps.
     data : (R', N, m) array
@@ -244,7 +329,6 @@ def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats
     RuntimeError
         A run diverged.
     """
-    J = model.evaluate(x)[1].reshape(x.size, -1).T
     G = np.linalg.pinv(weights.whiten(J)) @ weights.inverse
     runs = model.simulated(x).reshape(RUNS, -1) - predicted.ravel()
     seeds = data.reshape(len(data), -1) - predicted.ravel()
@@ -260,14 +344,18 @@ def simulated_errors(model: FitModel, x: Floats, predicted: Floats, data: Floats
     mean = around.mean(axis=0)
     rows, sizes, directions = np.linalg.svd(around - mean, full_matrices=False)
     q = int(min(MOST_COMPONENTS, (sizes > SMALLEST_SCATTER * sizes[0]).sum()))
-    z = directions[:q] @ (left(seeds).mean(axis=0) - mean) * np.sqrt((RUNS - 1) / share) / sizes[:q]
+    unit = np.sqrt((RUNS - 1) / share) / sizes[:q]
+    z, of_change = (unit * (directions[:q] @ v) for v in (left(seeds).mean(axis=0) - mean, left(weights.change)))
     # Without the run itself in mean and scatter (Sherman and Morrison's formula).
     h = (rows[:, :q] ** 2).sum(axis=1)
     others = h * (RUNS / (RUNS - 1)) * (RUNS - 2) / (1.0 - h * RUNS / (RUNS - 1))
     logs = np.log(others)
-    score = (np.log(z @ z) - logs.mean()) / (logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / RUNS))
+    scale = logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / RUNS)
+    score = (np.log(z @ z) - logs.mean()) / scale
+    critical = np.exp(logs.mean() + scale * t_distribution.isf(LEVEL_OF_TEST / 2, RUNS - 1))
+    misfit = visible_share(of_change @ of_change, critical - np.exp(logs).mean())
     resolved = float(t_distribution.sf(score, RUNS - 1))
     everywhere = p_value_with_allowance(seeds - runs.mean(axis=0), J, weights)
     p_value = min(1.0, 2.0 * min(resolved, everywhere))
     shift = runs.mean(axis=0).reshape(predicted.shape)
-    return Errors(covariance, np.zeros(x.size), p_value, q, shift, each.mean(axis=0))
+    return Errors(covariance, np.zeros(x.size), p_value, q, misfit, shift, each.mean(axis=0))

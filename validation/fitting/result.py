@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -12,14 +13,20 @@ from scipy.stats import f as f_distribution
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, positive
+from snapdyn.errors import InputError, choice, positive
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.
 RESOLVED = 0.5
 SMALLEST = 1e-6  # relative, where a run has no noise at all
 MOST_COMPONENTS = 5  # of the scatter of seeds
-# Below this probability of residuals as large, the theory does not describe the trace.
-LEVEL_OF_TEST = 0.001
+# Below the first probability of residuals as large, the theory does not describe the trace; below the second it is
+# undecided.
+LEVEL_OF_TEST, LEVEL_OF_DOUBT = 0.001, 0.05
+# A misfit that the test overlooks, over the change of the curves: above this share the answer is "not testable".
+LARGEST_MISFIT = 0.5
 
 
 @dataclass(frozen=True)
@@ -83,14 +90,16 @@ def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats
 class Errors(NamedTuple):
     """What the residuals say of k estimates.
 
-    The covariance of the estimates and the share of the allowance in their variance; the test; and, from simulated
-    runs, what the noise adds to the mean of the observations (`shift`) and to the estimates (`bias`).
+    The covariance of the estimates and the share of the allowance in their variance; the test and the smallest misfit
+    that it sees, as a share of the change of the observations since t = 0; and, from simulated runs, what the noise
+    adds to the mean of the observations (`shift`) and to the estimates (`bias`).
     """
 
     covariance: Floats
     allowance: Floats
     p_value: float
     degrees: int
+    misfit: float
     shift: Floats | float = 0.0
     bias: Floats | float = 0.0
 
@@ -102,16 +111,20 @@ def errors_from_noise(residuals: Floats, J: Floats, weights: Weights) -> Errors:
     is nearly the whole variance, and in all directions, with the allowance F. The allowance is of the size of what is
     neglected and smooth, so the second test rejects gross differences only.
     """
-    A = weights.whiten(J)
-    _, sizes, axes = np.linalg.svd(A, full_matrices=False)
-    sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
-    covariance = (axes.T / sizes**2) @ axes
-    estimator = covariance @ A.T @ weights.inverse
+    covariance = covariance_of_estimates(J, weights)
+    estimator = covariance @ weights.whiten(J).T @ weights.inverse
     of_noise = np.diagonal(estimator @ weights.covariance @ estimator.T) / len(residuals)
     allowance = 1.0 - np.clip(of_noise / np.diagonal(covariance), 0.0, 1.0)
     tests = _squares(residuals.mean(axis=0), J, weights)
     least = min(float(chi2.sf(square, degrees)) for square, degrees in tests)
-    return Errors(covariance, allowance, min(1.0, len(tests) * least), tests[-1][1])
+    return Errors(covariance, allowance, min(1.0, len(tests) * least), tests[-1][1], visible_misfit(J, weights))
+
+
+def covariance_of_estimates(J: Floats, weights: Weights | None) -> Floats:
+    """(k, k) covariance of estimates by least weighted squares; without weights, of residuals of unit variance."""
+    _, sizes, axes = np.linalg.svd(J if weights is None else weights.whiten(J), full_matrices=False)
+    sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
+    return (axes.T / sizes**2) @ axes
 
 
 def p_value_with_allowance(residuals: Floats, J: Floats, weights: Weights) -> float:
@@ -128,8 +141,14 @@ def visible_misfit(J: Floats, weights: Weights) -> float:
     large as everything that is observed.
     """
     tests = _squares(weights.change, J, weights)
-    seen = max(square / (chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees) for square, degrees in tests)
-    return float(1.0 / np.sqrt(seen)) if seen > 0 else np.inf
+    return min(
+        visible_share(square, chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees) for square, degrees in tests
+    )
+
+
+def visible_share(square: float, lacking: float) -> float:
+    """Share s of a change, of which a test has the square `square`, with s^2 square = what the test lacks."""
+    return float(np.sqrt(lacking / square)) if square > 0 else np.inf
 
 
 def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, int]]:
@@ -148,8 +167,11 @@ def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, i
     return found
 
 
-def errors_from_seeds(residuals: Floats, J: Floats) -> Errors:
-    """Errors from the scatter of the residuals (R, n): Hotelling's test in the directions of largest scatter."""
+def errors_from_seeds(residuals: Floats, J: Floats, change: Floats) -> Errors:
+    """Errors from the scatter of the residuals (R, n): Hotelling's test in the directions of largest scatter.
+
+    `change` (n,) is that of the observations since t = 0.
+    """
     R = residuals.shape[0]
     each = np.linalg.lstsq(J, residuals.T, rcond=None)[0]  # (k, R): the estimate of each seed, linearised
     Q = np.linalg.qr(J)[0]
@@ -157,9 +179,11 @@ def errors_from_seeds(residuals: Floats, J: Floats) -> Errors:
     mean = r.mean(axis=0)
     _, sizes, directions = np.linalg.svd(r - mean, full_matrices=False)
     q = int(min(MOST_COMPONENTS, (R - 1) // 3, (sizes > 1e-12 * sizes[0]).sum()))
-    z = np.sqrt(R * (R - 1)) * (directions[:q] @ mean) / sizes[:q]
-    p_value = float(f_distribution.sf(z @ z * (R - q) / (q * (R - 1)), q, R - q))
-    return Errors(np.atleast_2d(np.cov(each)) / R, np.zeros(len(each)), p_value, q)
+    unit, to_f = np.sqrt(R * (R - 1)) / sizes[:q], (R - q) / (q * (R - 1))
+    z, of_change = unit * (directions[:q] @ mean), unit * (directions[:q] @ (change - Q @ (Q.T @ change)))
+    p_value = float(f_distribution.sf(z @ z * to_f, q, R - q))
+    misfit = visible_share(of_change @ of_change, f_distribution.isf(LEVEL_OF_TEST, q, R - q) / to_f - q)
+    return Errors(np.atleast_2d(np.cov(each)) / R, np.zeros(len(each)), p_value, q, misfit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,12 +211,15 @@ class Fit:
         where it is not known.
     p_value : float
         Probability of residuals as large as these if the theory describes the trace; NaN where the noise at the
-        estimates is too large for the test, or hides even a misfit as large as the change of the curves.
+        estimates is too large for the test, or hides even a misfit of half of the change of the curves.
+    visible_misfit : float
+        Misfit that the test notices about every second time, as a share of the change of the curves since t = 0, after
+        the free parameters have taken up what they can.
     degrees : int
         Number of directions of the residuals that are tested, minus the free parameters.
     errors : str
         "noise": from the linear-noise covariance over all times; "simulation": from runs of SGD at the estimates;
-        "seeds": from the scatter of the seeds.
+        "seeds": from the scatter of the seeds. Never "auto": it is what was used.
     num_seeds : int
     clock : str
         Conversion of the trace's steps, in words.
@@ -207,6 +234,10 @@ class Fit:
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
         intervals that are wider than needed. All but the last are raised as `IdentifiabilityWarning` too.
+    profiler : callable
+        name -> (values, rises), what `profile` hands on.
+    not_quadratic : bool
+        Whether intervals come from the profile: the trace hardly determines a parameter.
 
     Examples
     --------
@@ -235,12 +266,15 @@ class Fit:
     t: Floats
     residuals: Floats
     trajectory: Trajectory
+    visible_misfit: float
+    profiler: Callable[[str], tuple[Floats, Floats]] = field(repr=False)
+    not_quadratic: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
     def describes(self) -> bool:
-        """Whether the theory describes the trace: its `seq_len` is known, and p_value is at least 0.001."""
-        return self.seq_len is not None and self.p_value >= LEVEL_OF_TEST
+        """Whether the theory describes the trace: its `seq_len` is known, and p_value is at least 0.05."""
+        return self.seq_len is not None and self.p_value >= LEVEL_OF_DOUBT
 
     @property
     def sentence(self) -> str:
@@ -250,9 +284,86 @@ class Fit:
         numbers = f"(p = {self.p_value:.2g}, {self.degrees} degrees of freedom)"
         if self.p_value < LEVEL_OF_TEST:
             return f"this theory does not describe this trace {numbers}"
+        if self.p_value < LEVEL_OF_DOUBT:
+            return f"undecided: residuals as large as these are rare if the theory describes the trace {numbers}"
         if self.seq_len is None:
             return f"undecided: the residuals are as predicted {numbers}, but the length of the sequences is unknown"
-        return f"this theory describes this trace {numbers}"
+        return (
+            f"this theory describes this trace {numbers}; the test would notice a misfit of {self.visible_misfit:.2g} "
+            "times the change of the curves"
+        )
+
+    @property
+    def combinations(self) -> list[tuple[str, float]]:
+        """Products of powers of the parameters that the trace fixes independently, the best first.
+
+        Eigenvectors of the covariance of the logarithms of the estimates (common_probability: of its odds), as
+        `"eta_Y eta_Z^0.98"`, each with the standard error of its logarithm.
+        """
+        value = np.array(list(self.estimates.values()))
+        names = ["odds(common_probability)" if n == "common_probability" else n for n in self.estimates]
+        odds = np.array([name not in self.estimates for name in names])
+        s = np.array(list(self.standard_errors.values())) / np.where(odds, value * (1.0 - value), value)
+        squares, vectors = np.linalg.eigh(self.correlation * np.outer(s, s))
+        found = []
+        for square, v in zip(squares, vectors.T, strict=True):
+            powers = v / v[np.abs(v).argmax()]
+            error = float(np.sqrt(max(square, 0.0)) / np.abs(v).max())
+            words = [
+                name if power > 0.995 else f"{name}^{power:.2g}"
+                for name, power in zip(names, powers, strict=True)
+                if abs(power) >= 0.05
+            ]
+            found.append((" ".join(words), error))
+        return found
+
+    def profile(self, name: str) -> tuple[Floats, Floats]:
+        """Rise of the weighted sum of squares over one parameter, the others fitted at each of its values.
+
+        Parameters
+        ----------
+        name : str
+            A free parameter.
+
+        Returns
+        -------
+        values : (21,) array
+            Of the parameter, increasing; the middle one is the estimate.
+        rises : (21,) array
+            Above the square at the estimate, in units in which 2.71 bounds the interval of 90 %.
+
+        Raises
+        ------
+        InputError
+            Another parameter.
+        """
+        return self.profiler(choice("name", name, tuple(self.estimates)))
+
+    def plot(self) -> Figure:
+        """Draw the profile of each free parameter, and the parabola of its standard error.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        import matplotlib.pyplot as plt
+
+        names = list(self.estimates)
+        figure, panels = plt.subplots(
+            1, len(names), figsize=(3.2 * len(names), 2.6), sharey=True, squeeze=False, layout="constrained"
+        )
+        for axes, name in zip(panels[0], names, strict=True):
+            values, rises = self.profile(name)
+            lower, upper = self.interval(np.sqrt(0.999))[name] if not self.not_quadratic else (values[0], values[-1])
+            axes.plot(values, rises, "o-", ms=3, label="profile")
+            estimate = self.estimates[name]
+            unit = self.standard_errors[name] / estimate
+            axes.plot(values, (np.log(values / estimate) / unit) ** 2, "--", color="0.5", label="standard error")
+            axes.axhline(2.71, color="0.7", lw=0.8)
+            axes.set(xlabel=name, ylim=(0, 9), xlim=(max(lower, values[0]), min(upper, values[-1])))
+        panels[0, 0].set_ylabel("rise of the weighted squares")
+        panels[0, 0].legend(frameon=False, fontsize="small")
+        return figure
 
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).
@@ -281,6 +392,9 @@ class Fit:
         quantile = float(of.ppf(0.5 + 0.5 * level))
         found: dict[str, tuple[float, float]] = {}
         for name, value in self.estimates.items():
+            if self.not_quadratic:
+                found[name] = _below(*self.profile(name), quantile**2)
+                continue
             odds = name == "common_probability"
             half = quantile * self.standard_errors[name] / (value * (1.0 - value) if odds else value)
             middle = logit(value) if odds else np.log(value)
@@ -295,4 +409,27 @@ class Fit:
             f"{intervals[name][1]:.6g}; the flow alone: {self.finite_step_bias[name]:+.2g})"
             for name, value in self.estimates.items()
         ]
+        if len(self.estimates) > 1:
+            fixed = [f"{words} {_precision(error)}" for words, error in self.combinations]
+            lines.append(f"this trace fixes {', and '.join(fixed)} (90 %)")
         return "\n".join([*lines, self.sentence, *self.warnings])
+
+
+def _precision(error: float) -> str:
+    """Half of the width of a 90 % interval of a logarithm with a standard error, in words."""
+    factor = float(np.exp(min(1.645 * error, 700.0)))
+    return f"to {100 * (factor - 1):.2g} %" if factor < 1.5 else f"not within a factor {factor:.2g}"
+
+
+def _below(values: Floats, rises: Floats, level: float) -> tuple[float, float]:
+    """Ends between which a profile lies below a level; 0 and inf where it does not reach it."""
+    middle, ends = values.size // 2, []
+    for side, none in ((slice(middle, None, -1), 0.0), (slice(middle, None), np.inf)):
+        x, y = np.log(values[side]), rises[side]
+        above = np.flatnonzero(y > level)
+        if above.size == 0:
+            ends.append(none)
+            continue
+        k = int(above[0])
+        ends.append(float(np.exp(x[k - 1] + (x[k] - x[k - 1]) * (level - y[k - 1]) / (y[k] - y[k - 1]))))
+    return ends[0], ends[1]

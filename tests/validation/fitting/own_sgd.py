@@ -1,0 +1,69 @@
+"""SGD on sequence classes in plain numpy, Eqs. (3)-(4), with the velocity of the heavy ball: no code of the package."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a training run is made of; class n has the next token n.
+
+    P (S, M), query (S,), prior (S,); `seq_len` is the number of contextual tokens, math.inf for the expectation over
+    the tokens; `record` (N,) updates, increasing; v <- mu v + g, x <- x + eta v on the mean of a batch.
+    """
+
+    P: Array
+    query: NDArray[np.int64]
+    prior: Array
+    vocab_size: int
+    eta_Y: float
+    eta_Z: float
+    momentum: float
+    batch_size: int
+    seq_len: float
+    record: NDArray[np.int64]
+
+
+def attention_of_runs(training: Training, runs: int, seed: int) -> Array:
+    """Attention (runs, N, S, M) at the recorded updates, of runs side by side."""
+    rng, (S, M) = np.random.default_rng(seed), training.P.shape
+    copies = np.append(np.ones(S), training.vocab_size - S)  # the outputs that never follow stay equal
+    z, Y = np.zeros((runs, int(training.query.max()) + 1, M)), np.zeros((runs, M, S + 1))
+    velocity_z, velocity_Y, found = np.zeros_like(z), np.zeros_like(Y), []
+    for update in range(int(training.record[-1]) + 1):
+        if update in training.record:
+            c = training.P * np.exp(z[:, training.query])
+            found.append(c / c.sum(axis=-1, keepdims=True))
+        dz, dY = np.zeros_like(z), np.zeros_like(Y)
+        for labels, share, q in _batch(training, rng, runs):
+            m, each = training.query[labels], np.arange(runs)
+            f = q * np.exp(z[each, m])
+            f /= np.linalg.norm(f, axis=1, keepdims=True)
+            logits = np.einsum("rl,rlk->rk", f, Y)
+            error = -np.exp(logits - logits.max(axis=1, keepdims=True))
+            error /= -(error * copies).sum(axis=1, keepdims=True)
+            error[each, labels] += 1.0
+            g = np.einsum("rlk,rk->rl", Y, error * copies)
+            dz[each, m] += share[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
+            dY += share[:, None, None] * f[:, :, None] * error[:, None, :]
+        velocity_z, velocity_Y = training.momentum * velocity_z + dz, training.momentum * velocity_Y + dY
+        z, Y = z + training.eta_Z * velocity_z, Y + training.eta_Y * velocity_Y
+    return np.array(found).swapaxes(0, 1)
+
+
+def _batch(training: Training, rng: np.random.Generator, runs: int) -> list[tuple[NDArray[np.int64], Array, Array]]:
+    """Parts of a batch, one class a run each: labels (runs,), share of the batch (runs,), frequencies (runs, M)."""
+    if math.isinf(training.seq_len):
+        shares = rng.multinomial(training.batch_size, training.prior, size=runs) / training.batch_size
+        return [(np.full(runs, n), shares[:, n], np.tile(p, (runs, 1))) for n, p in enumerate(training.P)]
+    length = int(training.seq_len)
+    labels = rng.choice(training.prior.size, size=(training.batch_size, runs), p=training.prior)
+    share = np.full(runs, 1.0 / training.batch_size)
+    return [(label, share, rng.multinomial(length, training.P[label]) / length) for label in labels]
