@@ -260,7 +260,27 @@ def multinomial(stream, n, conditional, log_q, counts, values):
 
 @kernel(fastmath=EXACT, allocates=True)  # the sort does
 def draw_classes(stream, cumulative, drawn):
-    """Write independent classes with the prior whose cumulative sums are given to `drawn`, in increasing order."""
-    for i in range(drawn.size):
-        drawn[i] = np.searchsorted(cumulative, random(stream), side="right")
-    drawn.sort()
+    """Write independent classes with the prior whose cumulative sums are given to `drawn`, in increasing order.
+
+    With more draws than classes the number of each class is drawn: SGD on two classes of infinitely long sequences is 13
+    times faster with batches of 5000, 6 times with 500.
+    """
+    S = cumulative.size
+    if drawn.size <= S:
+        for i in range(drawn.size):
+            drawn[i] = np.searchsorted(cumulative, random(stream), side="right")
+        drawn.sort()
+        return
+    conditional, log_q, counts, values = np.empty(S), np.empty(S), np.empty((S, 1)), np.empty(3)
+    before = 0.0
+    for n in range(S):
+        left = 1.0 - before
+        conditional[n] = min((cumulative[n] - before) / left, 1.0) if left > 0.0 else 1.0
+        log_q[n] = math.log1p(-min(conditional[n], 1.0 - conditional[n]))
+        before = cumulative[n]
+    multinomial(stream, float(drawn.size), conditional, log_q, counts, values)
+    i = 0
+    for n in range(S):
+        for _ in range(int(counts[n, 0])):
+            drawn[i] = n
+            i += 1

@@ -245,4 +245,5 @@ def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tupl
 def z_row_sums(layout: Layout, values: Floats) -> Floats:
     """Largest |sum_l value_ml| over queries m, (...), of values on the slots (..., num_slots)."""
     first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    return np.abs(np.add.reduceat(layout.slot_multiplicity * values, first_slots, axis=-1)).max(axis=-1)
+    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges
+        return np.abs(np.add.reduceat(layout.slot_multiplicity * values, first_slots, axis=-1)).max(axis=-1)

@@ -76,6 +76,18 @@ class TraceClock:
         return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum))
 
     @property
+    def relaxation(self) -> float | None:
+        """Rate kappa at which the velocity of the heavy ball follows the gradient; None without momentum.
+
+        In the time tau = r i/(1 - mu) after i updates, the flow with velocity is x' = w, w' = kappa (F(x) - w): mu^i =
+        exp(-kappa tau), kappa = -(1 - mu) ln(mu)/r. From w(0) = 0 a constant F gives x = F t with the t of this clock,
+        to leading order in 1 - mu.
+        """
+        if self.momentum == 0.0:
+            return None
+        return float(-(1.0 - self.momentum) * np.log(self.momentum) / self.rate_factor)
+
+    @property
     def noise_factor(self) -> float:
         """Covariance of the fluctuations at equal t, over that of batch size 1 without momentum.
 

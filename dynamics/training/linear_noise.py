@@ -212,15 +212,15 @@ class LinearNoise(System):
         x, sigma = self._split(state)
         F, sigma_rate = self._split(out)
         loss = self.mean.write_rate(x, F)
-        _, sigma_rate[...] = self.covariance_rate(x, sigma, F)
+        A, D = self.linearised(x, F)
+        half = A @ sigma
+        sigma_rate[...] = half + half.T + D
         return loss
 
-    def covariance_rate(self, x: Floats, sigma: Floats, F: Floats) -> tuple[Floats, Floats]:
-        """A = dF/dx and d(Sigma/unit)/dt, (n, n), at the mean x with its rate F, (n,), and Sigma/unit."""
-        A = self.jacobian(x)
-        half = A @ sigma
+    def linearised(self, x: Floats, F: Floats) -> tuple[Floats, Floats]:
+        """A = dF/dx and D/unit, the noise of a step, (n, n) each, at the mean x with its rate F, (n,)."""
         B = np.concatenate([self.class_noise(x, F), self.count_noise(x)])
-        return A, half + half.T + B.T @ B / self.unit  # D = B^T B
+        return self.jacobian(x), B.T @ B / self.unit
 
     def jacobian(self, x: Floats) -> Floats:
         """A = dF/dx, (n, n)."""

@@ -274,7 +274,7 @@ def _errors(model: FitModel, data: Floats, found: Estimate, errors: str) -> tupl
         change = model.change(found.x).ravel()
         return errors_from_seeds(residuals, found.J, change), found, "seeds"
     linear = errors_from_noise(residuals, found.J, weights)
-    blunt = model.clock.momentum > 0 or bool((linear.allowance > LARGEST_ALLOWANCE).any())
+    blunt = bool((linear.allowance > LARGEST_ALLOWANCE).any())
     if errors == "noise" or (
         errors == "auto" and not (model.simulation_is_short and (blunt or _doubts(linear, weights)))
     ):

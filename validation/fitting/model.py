@@ -42,6 +42,7 @@ RTOL = 1e-8
 RUNS = 200
 MOST_DRAWS = 4e9  # of sequences and tokens in simulated runs: about a minute
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
+MOST_RELAXATIONS = 3000.0  # of the velocity along the run, for the noise of the flow with velocity: seconds
 DIFFERENCE = 1e-4  # of the coordinates, for derivatives of the correction for finite steps
 FIRST_SEED = 2**40  # runs of the user have other seeds
 SMALLEST_SCATTER = 1e-8  # relative; directions with less are rounding
@@ -195,6 +196,19 @@ class FitModel:
         found = observations.of_theory(run, self.quantity)
         return found[1:] - found[0]
 
+    @property
+    def times_of_noise(self) -> tuple[Floats, float | None]:
+        """Times (N,) of the flow with velocity and its relaxation rate; without momentum those of the flow, and None.
+
+        Where the velocity relaxes very often, the clock alone is correct, and the flow with velocity would be stiff.
+        """
+        relaxation = self.clock.relaxation
+        if relaxation is not None:
+            times = self.clock.rate_factor * self.updates / (1.0 - self.clock.momentum)
+            if relaxation * times[-1] <= MOST_RELAXATIONS:
+                return times, relaxation
+        return self.t, None
+
     def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Covariance (N m, N m) of the observations of one run, and the square (N,) of the expansion's parameter.
 
@@ -209,7 +223,9 @@ class FitModel:
                 "expected seq_len=None, or several seeds and errors='seeds', for a fit of the loss, received "
                 f"seq_len={self.seq_len}; the noise of short sequences in the loss is not computed"
             )
-        covariance, variance = covariance_between_times(mean, self.t, observations.of_state(mean, self.quantity))
+        times, relaxation = self.times_of_noise
+        observe = observations.of_state(mean, self.quantity)
+        covariance, variance = covariance_between_times(mean, times, observe, relaxation)
         factor = self.clock.noise_factor
         rarest = float(self.classes.prior.min())
         squares = factor * (variance + (1.0 - rarest) / (rarest * self.t))
