@@ -135,10 +135,11 @@ def __getattr__(name: str) -> Any:
 
 
 def _attach_plot() -> None:
-    """Give trajectories and reports their method `plot`: drawing belongs to a room that theirs may not import."""
+    """Give trajectories, reports and fits their method `plot`: drawing belongs to a room that theirs may not import."""
     homes = {
         "snapdyn.dynamics.trajectories.trajectory": "Trajectory",
         "snapdyn.validation.instance_checks": "InstanceReport",
+        "snapdyn.validation.fitting.result": "Fit",
     }
     for module, name in homes.items():
         owner = vars(sys.modules[module]).get(name) if module in sys.modules else None
@@ -146,7 +147,7 @@ def _attach_plot() -> None:
             owner.plot = _plot
 
 
-def _plot(self: Any, what: str, ax: Any = None, **options: Any) -> Any:
+def _plot(self: Any, what: str | None = None, ax: Any = None, **options: Any) -> Any:
     """Draw one quantity of this result; see `snapdyn.figures.plot`."""
     from snapdyn.figures.plotting import plot
 

@@ -61,7 +61,8 @@ SGD: type[SGDSection] = section_model("SGD", SGDSettings, SGDSection, skip=NOT_I
 class CompareSection(Section):
     """Observables, each a list of indices (class, then tokens), and the theory's curves.
 
-    Curves as in `snapdyn.validation.comparison.compute`: mean_field, finite_length, modified_decoder, closed_form.
+    Curves as in `snapdyn.validation.comparison.compute`: mean_field, finite_length, descent,
+    modified_decoder, closed_form.
     """
 
     curves: list[str] = Field(default_factory=lambda: ["mean_field"])

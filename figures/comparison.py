@@ -13,7 +13,13 @@ from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, lege
 from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES
 
-STYLES = {"mean_field": "-", "finite_length": "-.", "modified_decoder": "--", "closed_form": ":"}
+STYLES = {
+    "mean_field": "-",
+    "finite_length": "-.",
+    "descent": (0, (5, 1)),
+    "modified_decoder": "--",
+    "closed_form": ":",
+}
 LOW, HIGH = 0.1, 0.9
 
 
@@ -71,6 +77,8 @@ def curve_label(curve: str, seq_len: int | None) -> str:
     """Return the text for the legend; beside SGD of finite T, curves of infinite T are labelled as such."""
     if curve == "finite_length" or seq_len is None:
         return CURVES[curve].format(seq_len)
+    if curve == "descent":
+        return f"{CURVES[curve]}, T-1 = {seq_len}"
     return f"{CURVES[curve]}, T = ∞"
 
 
@@ -87,7 +95,7 @@ def draw_curves(axes: Axes, data: xarray.Dataset) -> None:
     axes.plot(steps, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=every, label=recorded)
     for number, curve in enumerate(data.curve.values):
         values, label = data.theory.sel(curve=curve).values, curve_label(curve, settings.get("seq_len"))
-        axes.plot(steps, values, STYLES[curve], color=f"C{number}", label=label)
+        axes.plot(steps, values, ls=STYLES[curve], color=f"C{number}", label=label)
 
 
 def _set_clock(axes: Axes, steps: np.ndarray) -> None:
@@ -109,7 +117,7 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     _set_clock(residual, steps)
     residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
     for number, curve in enumerate(data.curve.values):
-        residual.plot(steps, data.theory.sel(curve=curve).values - median, STYLES[curve], color=f"C{number}")
+        residual.plot(steps, data.theory.sel(curve=curve).values - median, ls=STYLES[curve], color=f"C{number}")
     transitions = json.loads(data.attrs["transition_times"])
     for kind, t in transitions.items():
         if t <= float(data.t[-1]):

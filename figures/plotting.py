@@ -23,7 +23,7 @@ from snapdyn.figures.style import (
     note_size,
     text_scale,
 )
-from snapdyn.validation import InstanceReport, Ladder
+from snapdyn.validation import Fit, InstanceReport, Ladder
 
 if TYPE_CHECKING:
     import xarray
@@ -31,20 +31,23 @@ if TYPE_CHECKING:
 
 STATUS_COLOURS = {"holds": "C0", "fails": "C1", "outside": "C4", "undecided": "0.6"}
 MOST_INSIDE = 3  # entries of a legend inside the axes
+HIGHEST_RISE = 9.0  # of profiles
 SMALLEST_MARGIN = 1e-6  # smaller ones stand here
 
 
-def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None = None, **options: Any) -> Axes:
+def plot(
+    thing: Any, what: str | None = None, ax: Axes | None = None, *, style: Style | None = None, **options: Any
+) -> Axes:
     """Draw one quantity of a result, in the house style.
 
     Parameters
     ----------
-    thing : Trajectory, list of Trajectory, InstanceReport, Ladder or xarray.Dataset
+    thing : Trajectory, list of Trajectory, InstanceReport, Ladder, Fit or xarray.Dataset
         A list of runs on the same times (seeds) is drawn as median and 10-90 % band. A dataset is the result of a sweep
         or of a comparison.
-    what : str
+    what : str, optional
         Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of an own
-        system. Report: "margins". Ladder: an observable, such as "z". Sweep: a variable, drawn as a phase diagram.
+        system. Report: "margins", and fit: "profiles", which may be left out. Ladder: an observable, such as "z". Sweep: a variable, drawn as a phase diagram.
         Comparison: an observable, such as "entropy 0".
     ax : matplotlib Axes, optional
         Default: new ones, of one column's width, from matplotlib.pyplot.
@@ -76,10 +79,12 @@ def plot(thing: Any, what: str, ax: Axes | None = None, *, style: Style | None =
     """
     from matplotlib import axes, pyplot
 
-    text("what", what)
     if isinstance(thing, Trajectory):
         thing = [thing]
     draw, known = _drawing(thing)
+    if what is None and known is not None and len(known) == 1:
+        what = known[0]
+    what = text("what", what)
     if known is not None:
         choice("what", what, known)
         known_options(what, options, ("x", "y") if draw is _draw_sweep else ())
@@ -150,6 +155,8 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
 
     if isinstance(thing, InstanceReport):
         return _draw_report, ["margins"]
+    if isinstance(thing, Fit):
+        return _draw_profiles, ["profiles"]
     if isinstance(thing, Ladder):
         return _draw_ladder, [str(name) for name in thing.gaps.observable.values]
     if isinstance(thing, xarray.Dataset):
@@ -160,8 +167,8 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(run, Trajectory) for run in thing):
         return draw_runs, None
     raise InputError(
-        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, or the dataset of a sweep or a comparison "
-        f"to plot, received {shown(thing)}; give one of these"
+        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, a Fit, or the dataset of a sweep or a "
+        f"comparison to plot, received {shown(thing)}; give one of these"
     )
 
 
@@ -189,6 +196,29 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
     axes.legend(fontsize=note_size())
     figure: Any = axes.get_figure(root=True)
     figure.set_figheight(max(figure.get_figheight(), 0.8 + 0.16 * len(rows)))
+
+
+def _draw_profiles(axes: Axes, fit: Fit, what: str) -> None:
+    """Draw the profile of each free parameter over its estimate, and the parabola of its standard error."""
+    widest = 1.0
+    for number, (name, estimate) in enumerate(fit.estimates.items()):
+        values, rises = fit.profile(name)
+        ratio = values / estimate
+        color, seen = f"C{number}", rises < HIGHEST_RISE
+        widest = max(widest, ratio[seen].max() / ratio[seen].min())
+        axes.plot(ratio, rises, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color, label=name)
+        parabola = ((values - estimate) / fit.standard_errors[name]) ** 2
+        axes.plot(ratio, parabola, ":", color=color, linewidth=line_width(0.8))
+    if widest > 3.0:
+        axes.set_xscale("log")
+    axes.axhline(2.71, color="0.5", linewidth=line_width(0.8))
+    axes.annotate(
+        "90 %", (1.0, 2.71), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=note_size()
+    )
+    axes.set_ylim(0.0, HIGHEST_RISE)
+    axes.set_xlabel("parameter over its estimate\n(dotted: parabola of the standard error)")
+    axes.set_ylabel("rise of the weighted squares")
+    axes.legend(fontsize=note_size())
 
 
 def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:

@@ -12,18 +12,21 @@ import xarray
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
-from snapdyn.dynamics.systems.finite_length import ExpansionWarning
+from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import sgd
+from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, instance, positive, whole
+from snapdyn.errors import InputError, choice, instance, positive, shown, whole
 from snapdyn.validation.observables import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung
 
 CURVES = {
     "mean_field": "mean field",
     "finite_length": "mean field, T-1 = {}",
+    "descent": "descent",
     "modified_decoder": "Eq. (10)",
     "closed_form": "closed form",
 }
@@ -67,7 +70,8 @@ def compute(
         "relative_gain n l l0", of class n and tokens l and l0.
     curves : sequence of str
         Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
-        "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. The closed form is
+        "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. "descent" makes the
+        updates of SGD on the expected gradient, with its momentum and `seq_len`: the model of `fit`. The closed form is
         the orbit of Section 6 (derived here); it needs classes of one query with one common token and equal profiles.
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
@@ -117,7 +121,7 @@ def compute(
             )
     values = np.array([_curves(run, observables) for run in runs])
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
-    recorded = {"sgd": values, "step": steps_kept, "t": t, "seed": seeds}
+    recorded = {"sgd": values, "step": steps_kept, "updates": steps_kept, "t": t, "seed": seeds}
     return _over_theory(recorded, classes, (eta_Y, eta_Z), settings, observables, curves, with_transitions=not other)
 
 
@@ -146,7 +150,8 @@ def compare(
         As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
         loss, and the entropy of the first four classes, as far as the trace has them.
     curves : sequence of str
-        Keys of `CURVES`; "finite_length" takes the `seq_len` of the trace.
+        Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" its updates, momentum
+        and `rate_factor` too.
 
     Returns
     -------
@@ -178,9 +183,13 @@ def compare(
     clock = trace.clock
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
+        "rate_factor": clock.rate_factor,
         "seq_len": trace.finite_length, "length": trace.length_sentence,
     }  # fmt: skip
-    recorded = {"sgd": values, "step": trace.steps, "t": trace.t, "seed": list(range(trace.num_seeds))}
+    recorded = {
+        "sgd": values, "step": trace.steps, "updates": clock.updates(trace.steps), "t": trace.t,
+        "seed": list(range(trace.num_seeds)),
+    }  # fmt: skip
     rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
     return _over_theory(recorded, classes, rates, settings, observables, curves, with_transitions=True)
 
@@ -236,7 +245,12 @@ def _over_theory(
     """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock."""
     (eta_Y, eta_Z), t = rates, recorded["t"]
     try:
-        theory = [_theory(curve, classes, eta_Y, eta_Z, t, settings) for curve in curves]
+        theory = [
+            _descent(classes, rates, recorded["updates"], settings)
+            if curve == "descent"
+            else _theory(curve, classes, eta_Y, eta_Z, t, settings)
+            for curve in curves
+        ]
     except RuntimeError as error:
         raise InputError(f"expected rates that can be integrated; the theory {error}") from error
     times = transition_times(classes, eta_Y)
@@ -270,6 +284,31 @@ def _over_theory(
             "settings": json.dumps(settings, sort_keys=True, default=str),
         },
     )
+
+
+def _descent(
+    classes: SequenceClasses, rates: tuple[float, float], updates: np.ndarray, settings: Mapping[str, Any]
+) -> Trajectory:
+    """Updates on the expected gradient, with velocity where the run has momentum."""
+    if not np.allclose(updates, np.rint(updates), atol=1e-6):
+        raise InputError(
+            f"expected records at whole updates for the curve descent, received one after {shown(updates)}; leave "
+            "descent out of curves"
+        )
+    seq_len = settings.get("seq_len")
+    system = (
+        MeanField(classes, *rates, residual=settings.get("residual", False))
+        if seq_len is None
+        else FiniteLengthMeanField(classes, *rates, seq_len=seq_len)
+    )
+    made = np.rint(updates).astype(np.int64)
+    size, momentum = settings.get("rate_factor", 1.0), settings.get("momentum", 0.0)
+    run = descend(system, int(made[-1]), size, momentum, record=made)
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    if not run.success:
+        raise RuntimeError(run.message)
+    return run
 
 
 def _theory(

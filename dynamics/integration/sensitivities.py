@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -20,8 +20,21 @@ from snapdyn.dynamics.systems.variational import (
     MeanFieldSensitivity,
     SensitivitySystem,
 )
+from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import LARGEST_WHOLE, InputError, choice, finite_array, instance, number, shown, unknown_name, whole
+from snapdyn.errors import (
+    LARGEST_WHOLE,
+    InputError,
+    choice,
+    finite_array,
+    instance,
+    number,
+    positive,
+    shown,
+    time_array,
+    unknown_name,
+    whole,
+)
 
 # Rows of a direction in P sum to 0 within this share of their absolute values.
 ROW_SUM_TOLERANCE = 1e-9
@@ -178,8 +191,10 @@ def sensitivity(
     wrt: Any = ("eta_Y", "eta_Z"),
     rtol: float = 1e-9,
     atol: float = 1e-11,
+    step_size: float | None = None,
+    momentum: float = 0.0,
 ) -> Sensitivity:
-    """Integrate a system with its derivatives with respect to parameters.
+    """Integrate a system with its derivatives with respect to parameters, or make its finite steps with them.
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
@@ -199,6 +214,11 @@ def sensitivity(
     atol : float
         Absolute tolerance of the state, and of derivatives with respect to the logarithm of a parameter or to a
         direction of unit size.
+    step_size : float, optional
+        Steps of `descend` in place of the flow: with h and momentum mu both x and S = dx/dp make steps of their rates,
+        which gives the exact derivatives of the steps. `t_eval` are then whole multiples of h.
+    momentum : float
+        mu of the heavy ball, with `step_size`.
 
     Returns
     -------
@@ -207,9 +227,9 @@ def sensitivity(
     Raises
     ------
     InputError
-        Unknown parameters or directions of another shape; what `integrate` raises.
+        Unknown parameters or directions of another shape; times between two steps; what `integrate` raises.
     RuntimeError
-        The integration failed; the message says where.
+        The integration failed, or the steps diverged; the message says where.
 
     Examples
     --------
@@ -226,7 +246,15 @@ def sensitivity(
     instance("system", system, System, "build one, such as MeanField(classes, eta_Y, eta_Z)")
     directions = checked_directions(system, wrt)
     augmented = _with_derivatives(system, directions)
-    run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
+    if step_size is None:
+        if momentum:
+            raise InputError(
+                f"expected step_size with momentum, received momentum = {shown(momentum)} alone; give step_size=1.0"
+            )
+        run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
+    else:
+        steps = _whole_steps(t_eval, positive("step_size", step_size))
+        run = descend(augmented, int(steps.max(initial=0)), step_size, momentum, record=steps)
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.success:
@@ -261,6 +289,17 @@ def sensitivity(
     kinds = tuple(direction.kind for direction in directions)
     observables = augmented.observable_changes(states)
     return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes, observables)
+
+
+def _whole_steps(t_eval: ArrayLike, step_size: float) -> Ints:
+    """Numbers of steps (N,) at the times."""
+    steps = np.atleast_1d(time_array("t_eval", t_eval) / step_size)
+    if np.abs(steps - np.rint(steps)).max(initial=0.0) > 1e-6:
+        raise InputError(
+            f"expected t_eval as whole multiples of step_size = {step_size:g}, received {shown(np.asarray(t_eval))}; "
+            "give step_size * numbers of steps"
+        )
+    return np.rint(steps).astype(np.int64)
 
 
 def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:

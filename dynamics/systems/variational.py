@@ -17,7 +17,12 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.mean_field.general import mean_field
-from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian, mean_field_sensitivity
+from snapdyn.dynamics.kernels.mean_field.jacobian import (
+    SCRATCH_ROWS,
+    mean_field_jacobian,
+    mean_field_sensitivity,
+    mean_field_sensitivity_steps,
+)
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
@@ -109,6 +114,10 @@ class MeanFieldSensitivity(SensitivitySystem):
     """
 
     compiled = integrator_of(mean_field_sensitivity)
+
+    @property
+    def stepper(self) -> Any:
+        return mean_field_sensitivity_steps
 
     def __init__(self, base: MeanField, directions: list[Direction]) -> None:
         super().__init__(base, directions)

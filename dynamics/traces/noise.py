@@ -8,105 +8,43 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import whole_run
-from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.traces.clock import TraceClock
+from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.training.linear_noise import LinearNoise
 
-# The covariance itself is correct to leading order in the rates: some percent.
-RTOL = 1e-4
-
-
-class NoiseBetweenTimes(System):
-    """Mean path, covariance and propagator from one time to the next: state [x, Sigma/unit, Phi], Phi' = A Phi.
-
-    With a relaxation rate kappa, the state of a run is [x, w] with the velocity w: x' = w, w' = kappa (F(x) - w), and
-    the noise enters w. Then x, Sigma and Phi are those of [x, w], and A is their Jacobian.
-
-    Parameters
-    ----------
-    noise : LinearNoise
-        It gives A = dF/dx and the noise of a step, D = B^T B.
-    relaxation : float, optional
-        kappa, per unit of time; None is a run without momentum.
-    """
-
-    def __init__(self, noise: LinearNoise, relaxation: float | None = None) -> None:
-        self.noise, self.relaxation = noise, relaxation
-        self.eta_Y, n = noise.eta_Y, noise.mean.size
-        self.values = n if relaxation is None else 2 * n
-        self.size = self.values + 2 * self.values**2
-        self.start = np.zeros(self.size)
-        self.start[:n] = noise.mean.initial_state()
-
-    @property
-    def rate_ratio(self) -> float:
-        return self.noise.rate_ratio
-
-    def initial_state(self) -> Floats:
-        return self.start
-
-    def write_rate(self, state: Floats, out: Floats) -> None:
-        (x, sigma, phi), (F, sigma_rate, phi_rate) = self.split(state), self.split(out)
-        n = self.noise.mean.size
-        mean_rate = F[:n]
-        self.noise.mean.write_rate(x[:n], mean_rate)
-        A, D = self.noise.linearised(x[:n], mean_rate)
-        if self.relaxation is not None:
-            kappa, A, D = self.relaxation, *_with_velocity(self.relaxation, A, D)
-            F[n:] = kappa * (mean_rate - x[n:])
-            F[:n] = x[n:]
-        half = A @ sigma
-        sigma_rate[...] = half + half.T + D
-        np.matmul(A, phi, out=phi_rate)
-
-    def split(self, state: Floats) -> tuple[Floats, Floats, Floats]:
-        """(x (n,), Sigma/unit (n, n), Phi (n, n)) as views of a state, n the number of values of a run."""
-        n = self.values
-        return state[:n], state[n : n + n * n].reshape(n, n), state[n + n * n :].reshape(n, n)
-
-    def restart(self, state: Floats) -> None:
-        """Start the next run from x and Sigma of `state`, with Phi = 1."""
-        self.start = state.copy()
-        self.split(self.start)[2][...] = np.eye(self.values)
-
-
-def _with_velocity(kappa: float, A: Floats, D: Floats) -> tuple[Floats, Floats]:
-    """Jacobian (2n, 2n) of x' = w, w' = kappa (F(x) - w), and the noise of [x, w] per time."""
-    n = len(A)
-    jacobian, noise = np.zeros((2 * n, 2 * n)), np.zeros((2 * n, 2 * n))
-    jacobian[:n, n:] = np.eye(n)
-    jacobian[n:, :n] = kappa * A
-    jacobian[n:, n:] = -kappa * np.eye(n)
-    noise[n:, n:] = kappa**2 * D
-    return jacobian, noise
+# The covariance itself is correct to leading order in the rates: some percent. Jacobian and noise are constant on each
+# of about this many intervals, even in ln(1 + t/t_s), which gives about 1e-4.
+INTERVALS = 100
+RTOL = 1e-6  # of the mean path
+MOST_UPDATES = 10_000  # with velocity that are made one by one; seconds
+# Norm of Jacobian times step up to which a series of so many terms has an error of 1e-9.
+LARGEST_NORM, TERMS = 0.1, 6
 
 
 def covariance_between_times(
-    mean: FiniteLengthMeanField,
-    times: Floats,
-    observe: Callable[[int, Floats], Floats],
-    relaxation: float | None = None,
+    mean: FiniteLengthMeanField, clock: TraceClock, updates: Floats, observe: Callable[[int, Floats], Floats]
 ) -> tuple[Floats, Floats]:
-    """Covariance of linear observables over runs of SGD of batch size 1, all times together.
+    """Covariance of linear observables over runs of SGD by the clock of a trace, all records together.
 
-    With Phi(t, s) the propagator of the linearised mean field, Cov(x(t), x(s)) = Phi(t, s) Sigma(s) for t >= s; Sigma
-    and its derivation are in `training.linear_noise`. With momentum, x is [x, w] with the velocity w.
+    With A = dF/dx and D the noise of a step along the mean path (`training.linear_noise`), Sigma' = A Sigma + Sigma A^T
+    + D and the propagator Phi' = A Phi; Cov(x(t), x(s)) = Phi(t, s) Sigma(s) for t >= s. With momentum, x is [x, w]
+    with the velocity w: x' = w, w' = kappa (F(x) - w), and the noise enters w (`TraceClock.relaxation`).
 
     Parameters
     ----------
     mean : FiniteLengthMeanField
         With lump=False; seq_len None for infinite sequences.
-    times : (N,) array
-        Batch-size-1 steps, increasing, from 0 on.
+    clock : TraceClock
+    updates : (N,) array
+        Updates at the records, increasing, from 0 on.
     observe : callable (k, x (n,)) -> (m, n)
-        Derivative of the m observables with respect to the state, at time k and mean state x.
-    relaxation : float, optional
-        Rate at which the velocity of the heavy ball follows the gradient, per unit of `times` (`TraceClock.relaxation`).
+        Derivative of the m observables with respect to the state, at record k and mean state x.
 
     Returns
     -------
     covariance : (N m, N m) array
-        Time after time.
+        Record after record.
     variance : (N,) array
         Sum of the variances of all state values.
 
@@ -115,28 +53,88 @@ def covariance_between_times(
     InputError
         More than 400 state values.
     RuntimeError
-        The integration failed.
+        The mean path cannot be integrated, or its steps diverge.
     """
-    system = NoiseBetweenTimes(LinearNoise(mean), relaxation)
-    unit, n, t = system.noise.unit, mean.size, 0.0
-    state = system.start
-    carried = np.empty((system.values, 0))  # Cov(x(t), y(s)) of all earlier records s
+    kappa = clock.relaxation
+    times = clock.rate_factor / (1.0 - clock.momentum) * updates
+    noise, n = LinearNoise(mean), mean.size
+    ends = _ends(times, mean.time_scale)
+    starts = np.concatenate([[0.0], ends[:-1]])
+    at_middles = _mean_states(mean, clock, 0.5 * (starts + ends))
+    at_records, record_at = _mean_states(mean, clock, times), {float(t): k for k, t in enumerate(times)}
+    values = n if kappa is None else 2 * n
+    sigma, carried = np.zeros((values, values)), np.empty((values, 0))  # carried: Cov(x(t), y(s)) of all records s
     blocks: list[Floats] = []
     variance = np.empty(times.size)
-    for k, time in enumerate(times):
-        system.restart(state)
-        state = system.start
-        if time > t:
-            state = whole_run(system, [time - t], rtol=RTOL, atol=RTOL / 100).require_state()[0]
-            t = float(time)
-        x, sigma, phi = system.split(state)
-        H = observe(k, x[:n])
-        variance[k] = unit * np.trace(sigma[:n, :n])
-        carried = np.concatenate([phi @ carried, unit * sigma[:, :n] @ H.T], axis=1)
-        blocks.append(H @ carried[:n])
+    for start, end, x in zip(starts, ends, at_middles, strict=True):
+        A, D = noise.linearised(x)
+        if kappa is not None:
+            A, D = _with_velocity(kappa, A, D)
+        phi, added = _propagated(A, D, end - start)
+        sigma = phi @ sigma @ phi.T + added
+        carried = phi @ carried
+        k = record_at.get(float(end))
+        if k is not None:
+            H = observe(k, at_records[k])
+            variance[k] = np.trace(sigma[:n, :n])
+            carried = np.concatenate([carried, sigma[:, :n] @ H.T], axis=1)
+            blocks.append(H @ carried[:n])
     m = blocks[0].shape[0]
     covariance = np.zeros((times.size * m, times.size * m))
     for k, block in enumerate(blocks):
         covariance[k * m : (k + 1) * m, : block.shape[1]] = block
-    lower = np.tril(covariance, -1)
-    return lower + lower.T + np.diag(np.diagonal(covariance)), variance
+    lower, factor = np.tril(covariance, -1), clock.noise_factor
+    return factor * (lower + lower.T + np.diag(np.diagonal(covariance))), factor * variance
+
+
+def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) -> Floats:
+    """States (k, n) of the mean: after updates with velocity, or of the flow, which a velocity delays."""
+    kappa, rows = clock.relaxation, np.arange(times.size)
+    to_updates = (1.0 - clock.momentum) / clock.rate_factor
+    if kappa is not None and times[-1] * to_updates <= MOST_UPDATES:
+        made, rows = np.unique(np.rint(times * to_updates).astype(int), return_inverse=True)
+        run = descend(mean, int(made[-1]), clock.rate_factor, clock.momentum, made, save_decoder=True)
+        if not run.success:
+            raise RuntimeError(run.message)
+    else:
+        delayed = times if kappa is None else times + np.expm1(-kappa * times) / kappa
+        run = whole_run(mean, delayed, rtol=RTOL, atol=RTOL / 100, save_decoder=True)
+    assert run.Y is not None
+    states = np.empty((run.t.size, mean.size))
+    states[:, mean.layout.slot_of_z] = run.z_support
+    states[:, mean.layout.num_slots :] = run.Y.reshape(run.t.size, -1)
+    return states[rows]
+
+
+def _ends(times: Floats, time_scale: float) -> Floats:
+    """Ends of the intervals: the times, and between them such that all are about even in ln(1 + t/time_scale)."""
+    u = np.log1p(np.concatenate([[0.0], times]) / time_scale)
+    found: list[float] = []
+    for start, end, time in zip(u[:-1], u[1:], times, strict=True):
+        parts = int(np.ceil(INTERVALS * (end - start) / u[-1]))
+        found += (np.expm1(np.linspace(start, end, parts, endpoint=False)[1:]) * time_scale).tolist()
+        found.append(float(time))
+    return np.array(found)
+
+
+def _with_velocity(kappa: float, A: Floats, D: Floats) -> tuple[Floats, Floats]:
+    """Jacobian (2n, 2n) of x' = w, w' = kappa (F(x) - w), and the noise of [x, w] per time."""
+    nothing, one = np.zeros_like(A), np.eye(len(A))
+    return np.block([[nothing, one], [kappa * A, -kappa * one]]), np.block(
+        [[nothing, nothing], [nothing, kappa**2 * D]]
+    )
+
+
+def _propagated(A: Floats, D: Floats, time: float) -> tuple[Floats, Floats]:
+    """Phi = exp(A t) and int_0^t exp(A s) D exp(A^T s) ds: series over a short time, which is doubled."""
+    doublings = max(0, int(np.ceil(np.log2(max(np.linalg.norm(A) * time / LARGEST_NORM, 1.0)))))
+    h = time / 2**doublings
+    phi, of_phi, added, of_added = np.eye(len(A)), np.eye(len(A)), h * D, h * D
+    for k in range(1, TERMS + 1):
+        of_phi = A @ of_phi * (h / k)
+        half = A @ of_added
+        of_added = (half + half.T) * (h / (k + 1))
+        phi, added = phi + of_phi, added + of_added
+    for _ in range(doublings):
+        phi, added = phi @ phi, added + phi @ added @ phi.T
+    return phi, added

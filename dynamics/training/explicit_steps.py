@@ -31,7 +31,12 @@ CLOCK = "t = step_size times steps; with momentum mu the flow's time is t/(1 - m
 
 
 def descend(
-    system: System, steps: int, step_size: float, momentum: float = 0.0, record: ArrayLike | None = None
+    system: System,
+    steps: int,
+    step_size: float,
+    momentum: float = 0.0,
+    record: ArrayLike | None = None,
+    save_decoder: bool = False,
 ) -> Trajectory:
     """Make explicit steps of the rate of a system: x <- x + h v, v <- mu v + rate(x).
 
@@ -48,6 +53,8 @@ def descend(
         has built up: after i steps the flow's time is about h times `dynamics.momentum_clock(i, mu)`.
     record : array_like of int, optional
         Increasing numbers of steps, from 0 to `steps`, after which the state is kept; default: all.
+    save_decoder : bool
+        Keep Y, as in `integrate`.
 
     Returns
     -------
@@ -71,7 +78,8 @@ def descend(
     plan = _checked(system, steps, step_size, momentum, record)
     reals, move = np.zeros(NOW + 1), system.stepper
     arguments = (*system.kernel_arguments(), reals) if move is not None else ()
-    return _run(system, *plan, move or _interpreted(system), arguments, reals, threading.Event())
+    move = move or _interpreted(system)
+    return _run(system, *plan, move, arguments, reals, threading.Event(), save_decoder=save_decoder)
 
 
 def descend_samples(
@@ -206,10 +214,11 @@ def _run(
     reals: Floats,
     stop: threading.Event,
     seed: int | None = None,
+    save_decoder: bool = False,
 ) -> Trajectory:
     """Make the steps in portions, and the trajectory."""
     started = time.perf_counter()
-    recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), False, False)
+    recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), save_decoder, False)
     state = system.initial_state()
     velocity, change = np.zeros((2, state.size))
     steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))

@@ -212,15 +212,17 @@ class LinearNoise(System):
         x, sigma = self._split(state)
         F, sigma_rate = self._split(out)
         loss = self.mean.write_rate(x, F)
-        A, D = self.linearised(x, F)
+        A, D = self.linearised(x)
         half = A @ sigma
-        sigma_rate[...] = half + half.T + D
+        sigma_rate[...] = half + half.T + D / self.unit
         return loss
 
-    def linearised(self, x: Floats, F: Floats) -> tuple[Floats, Floats]:
-        """A = dF/dx and D/unit, the noise of a step, (n, n) each, at the mean x with its rate F, (n,)."""
+    def linearised(self, x: Floats) -> tuple[Floats, Floats]:
+        """A = dF/dx and D, the noise of a step, (n, n) each, at the mean x."""
+        F = np.empty(x.size)
+        self.mean.write_rate(x, F)
         B = np.concatenate([self.class_noise(x, F), self.count_noise(x)])
-        return self.jacobian(x), B.T @ B / self.unit
+        return self.jacobian(x), B.T @ B
 
     def jacobian(self, x: Floats) -> Floats:
         """A = dF/dx, (n, n)."""

@@ -43,9 +43,7 @@ FIRST_REACH, LATER_REACH = 5.0, 2.0
 SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights at the latest estimates
-# Corrections for finite steps, each at the latest estimates, until these move by less than this in their coordinates.
-# With momentum the flow may be far off (42 % in eta_Z at 0.9), so a correction contains its derivatives too.
-CORRECTIONS, SETTLED = 20, 1e-5
+MOST_ON_GRID = 10_000  # updates with which the grid is made in steps: seconds
 # Where the length of the sequences is unknown, these are fitted beside infinitely long ones.
 LENGTHS = (10, 30, 100, 300, 1000)
 LARGEST_STATE = 60  # for these fits: seconds in all
@@ -54,9 +52,9 @@ AT_THE_LIMIT = (
     f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the estimates before; the "
     "theory or its noise does not fit"
 )
-UNSETTLED = (
-    f"the estimates still moved after {CORRECTIONS} corrections for finite steps, each at the latest estimates; train "
-    "with smaller rates or less momentum"
+STEPS_DIVERGE = (
+    "finite steps of the trace diverge at the rates of the search, so the flow is fitted; train with smaller rates or "
+    "less momentum"
 )
 TOO_WIDE = (
     "the intervals of {} are wider than needed: more than half of their variance is the allowance for the second order "
@@ -179,8 +177,8 @@ def fit(
 
     seeds = trace.num_seeds
     found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
-    result, found, used = _errors(model, data, found, errors)
-    x, weights = found.x, found.weights
+    result, found, used = _errors(data, found, errors)
+    model, x, weights = found.model, found.x, found.weights
     doubts = _doubts(result, None if used == "simulation" else weights)
     deviations = np.sqrt(np.diagonal(result.covariance))
     correlation = result.covariance / np.outer(deviations, deviations)
@@ -191,12 +189,15 @@ def fit(
     problems = [*undetermined, *doubts]
     if trace.seq_len is None:
         problems.append(_of_unknown_length(model, data.mean(axis=0), start, seeds))
-    problems += [sentence for sentence, said in ((AT_THE_LIMIT, found.far), (UNSETTLED, not found.settled)) if said]
+    if found.far:
+        problems.append(AT_THE_LIMIT)
+    if model.flow and replace(model, flow=False).makes_steps:
+        problems.append(STEPS_DIVERGE)
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
     wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
     values = model.values(x)
-    target = data.mean(axis=0) - found.shift
+    target = data.mean(axis=0) - result.shift
     return Fit(
         estimates={name: values[name] for name in names},
         standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
@@ -212,64 +213,63 @@ def fit(
         clock=trace.clock.sentence,
         seq_len=trace.seq_len,
         t=model.t,
-        residuals=data - (found.theory + found.shift),
+        residuals=data - (found.theory + result.shift),
         trajectory=model.run(system, values, model.t),
         visible_misfit=result.misfit,
-        profiler=partial(profile, model, x, target, weights, found.slopes, result.covariance),
+        profiler=partial(profile, model, x, target, weights, result.covariance),
         not_quadratic=bool(undetermined),
         warnings=[*problems, TOO_WIDE.format(", ".join(wide))] if wide else problems,
     )
 
 
 class Estimate(NamedTuple):
-    """Corrected estimates, in coordinates, and what led to them.
+    """Estimates, in coordinates, and what led to them.
 
-    The observations there of the theory, with the shift by finite steps and its slopes (None: 0), all derivatives, the
-    bias of the flow, weights (None: without), and whether the estimates settled or lie at the limit of the search.
+    The model, of the flow where finite steps diverge; its observations there (N, m) and their derivatives (N m, k); the
+    bias of the flow (NaN: not known); weights (None: without); whether the estimates lie at the limit of the search.
     """
 
+    model: FitModel
     x: Floats
     theory: Floats
-    shift: Floats
-    slopes: Floats | None
     J: Floats
     bias: Floats
     weights: Weights | None
-    settled: bool
     far: bool
 
 
 def _estimated(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int | None) -> Estimate:
-    """Estimates from the mean (N, m) of the seeds; without a number of seeds there are no weights.
+    """Estimates from the mean (N, m) of the seeds; without a number of seeds there are no weights."""
+    flow = replace(model, flow=True)
+    of_flow = _unweighted(flow, mean, start)
+    if not model.makes_steps:
+        return _weighted(flow, mean, of_flow, num_seeds)
+    few = model.system is MeanField and model.updates[-1] <= MOST_ON_GRID
+    try:
+        found = _weighted(model, mean, _unweighted(model, mean, start) if few else of_flow, num_seeds)
+    except RuntimeError:  # the flow may be stable where steps of its size are not
+        return _weighted(flow, mean, of_flow, num_seeds)
+    alone = least_weighted_squares(flow, mean, found.weights, of_flow, of_flow, FIRST_REACH)
+    return found._replace(bias=model.unit(found.x) * (alone - found.x))
 
-    The bias is NaN where it is not known.
-    """
-    x, weights, slopes = _unweighted(model, mean, start), None, None
-    centre = flow = x
-    for k in range(CORRECTIONS):
-        if k < ROUNDS:
-            if num_seeds is not None:
-                weights = noise_weights(*model.covariance(x), model.change(x), model.t, num_seeds)
-            flow = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
-        before, correction = x, model.finite_steps(x)
-        shift = np.zeros_like(mean) if correction is None else correction
-        if model.clock.momentum:
-            slopes, centre = model.finite_step_slopes(x), x
-        x = least_weighted_squares(model, mean - shift, weights, x, centre, LATER_REACH, slopes)
-        settled = bool(np.abs(x - before).max() < SETTLED)
-        if settled and k + 1 >= ROUNDS:
-            break
-    bias = np.full(x.size, np.nan) if correction is None else model.unit(x) * (flow - x)
-    far = bool(np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3)
+
+def _weighted(model: FitModel, mean: Floats, start: Floats, num_seeds: int | None) -> Estimate:
+    """Estimates from a start, by weights at the latest estimates."""
+    centre = x = least_weighted_squares(model, mean, None, start, start, FIRST_REACH)
+    weights = None
+    if num_seeds is not None:
+        for _ in range(ROUNDS):
+            weights = noise_weights(*model.covariance(x), model.change(x), model.t, num_seeds)
+            x = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
     theory, derivatives = model.evaluate(x)
-    J = (derivatives if slopes is None else derivatives + slopes).reshape(x.size, -1).T
-    return Estimate(x, theory, shift, slopes, J, bias, weights, settled, far)
+    far = bool(np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3)
+    return Estimate(model, x, theory, derivatives.reshape(x.size, -1).T, np.full(x.size, np.nan), weights, far)
 
 
-def _errors(model: FitModel, data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
+def _errors(data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
     """Errors of the estimates and the estimates, without the bias of simulated runs, and the route that was taken."""
-    residuals = (data - (found.theory + found.shift)).reshape(len(data), -1)
-    weights = found.weights
+    residuals = (data - found.theory).reshape(len(data), -1)
+    model, weights = found.model, found.weights
     if weights is None:
         change = model.change(found.x).ravel()
         return errors_from_seeds(residuals, found.J, change), found, "seeds"
@@ -280,15 +280,13 @@ def _errors(model: FitModel, data: Floats, found: Estimate, errors: str) -> tupl
     ):
         return linear, found, "noise"
     try:
-        if np.isnan(found.bias).any():
-            raise RuntimeError("descent at the estimates diverges, so no run is simulated; use errors='seeds'")
-        simulated = simulated_errors(model, found.x, found.J, found.theory + found.shift, data, weights)
+        simulated = simulated_errors(model, found.x, found.J, found.theory, data, weights)
     except RuntimeError:
         if errors == "simulation":
             raise
         return linear, found, "noise"
-    x, shift = found.x - simulated.bias, found.shift + simulated.shift
-    return simulated, found._replace(x=x, theory=model.evaluate(x)[0], shift=shift), "simulation"
+    x = found.x - simulated.bias
+    return simulated, found._replace(x=x, theory=model.evaluate(x)[0]), "simulation"
 
 
 def _checked_system(
@@ -399,7 +397,7 @@ def _of_unknown_length(model: FitModel, mean: Floats, start: dict[str, float], n
         except (InputError, RuntimeError, np.linalg.LinAlgError):
             continue
         assert found.weights is not None
-        r = found.weights.whiten((mean - found.shift - found.theory).ravel())
+        r = found.weights.whiten((mean - found.theory).ravel())
         likelihood = float(2.0 * np.log(np.diagonal(found.weights.inverse)).sum() - r @ r)
         values = trial.values(found.x)
         likelihoods[length] = likelihood, ", ".join(f"{name} = {values[name]:.3g}" for name in model.free)
@@ -429,10 +427,12 @@ def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
             f"above {LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
         ]
     if errors.p_value >= LEVEL_OF_TEST and errors.misfit > LARGEST_MISFIT:
+        hidden, help_ = "noise", "more seeds, larger batches or later records"
+        if weights is not None:
+            hidden, help_ = "noise, the allowance for its second order", f"errors='simulation', {help_}"
         return [
-            "the test has no power: the noise, the allowance for its second order and the free parameters hide a "
-            f"misfit up to {errors.misfit:.2g} times the change of the curves; use errors='simulation', larger batches "
-            "or later records"
+            f"the test has no power: the {hidden} and the free parameters hide a misfit up to {errors.misfit:.2g} times "
+            f"the change of the curves; use {help_}"
         ]
     return []
 
@@ -448,7 +448,7 @@ def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats
         for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
             trial = model.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate})
             try:
-                distance = float(((model.evaluate(trial)[0] - data) ** 2).sum())
+                distance = float(((model.predicted(trial) - data) ** 2).sum())
             except RuntimeError:
                 continue
             if distance < least:

@@ -26,7 +26,7 @@ from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.result import (
-    LEVEL_OF_TEST,
+    LEVEL_OF_DOUBT,
     MOST_COMPONENTS,
     Errors,
     Weights,
@@ -34,23 +34,22 @@ from snapdyn.validation.fitting.result import (
     p_value_with_allowance,
     visible_share,
 )
-from snapdyn.validation.rungs.run import DESCENT, FINITE_T, runs_on_rung
+from snapdyn.validation.rungs.run import FINITE_T, runs_on_rung
 
-# Updates of descent that the correction for finite steps makes: seconds.
-MOST_UPDATES = 2_000_000
+# Updates that the theory makes with its derivatives, compiled or not: seconds.
+MOST_UPDATES, MOST_FINITE_LENGTH = 2_000_000, 10_000
 RTOL = 1e-8
 RUNS = 200
-MOST_DRAWS = 4e9  # of sequences and tokens in simulated runs: about a minute
+MOST_DRAWS = 4e9  # of counts of tokens in simulated runs: about a minute
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
-MOST_RELAXATIONS = 3000.0  # of the velocity along the run, for the noise of the flow with velocity: seconds
-DIFFERENCE = 1e-4  # of the coordinates, for derivatives of the correction for finite steps
+NEAR = 5.0  # factor that the other parameters may move from one point of a profile to the next
 FIRST_SEED = 2**40  # runs of the user have other seeds
 SMALLEST_SCATTER = 1e-8  # relative; directions with less are rounding
 
 
 @dataclass(frozen=True, eq=False)
 class FitModel:
-    """Observations of the theory at given times, by parameters in coordinates without bounds.
+    """Observations of the theory at the records of a trace, by parameters in coordinates without bounds.
 
     The coordinate of a rate and of the clock is its logarithm, that of common_probability its logit.
 
@@ -71,6 +70,8 @@ class FitModel:
     clock : TraceClock
     updates : (N,) array
         Updates at the records.
+    flow : bool
+        Whether the theory is the flow even where the steps of the trace are known.
     """
 
     system: type[System]
@@ -83,6 +84,7 @@ class FitModel:
     z_initial: Floats | None
     clock: TraceClock
     updates: Floats
+    flow: bool = False
 
     def values(self, coordinates: Floats) -> dict[str, float]:
         """Parameters by name, free and fixed, from the coordinates of the free ones."""
@@ -114,13 +116,20 @@ class FitModel:
         return constructor(self.classes_at(values), clock * values["eta_Y"], clock * values["eta_Z"], **options)
 
     def evaluate(self, coordinates: Floats) -> tuple[Floats, Floats]:
-        """Observations (N, m) and their derivatives with respect to the coordinates (k, N, m)."""
+        """Observations (N, m) and their derivatives with respect to the coordinates (k, N, m).
+
+        They are those of finite steps, with the velocity of the heavy ball, where `makes_steps`, else of the flow.
+        """
         values = self.values(coordinates)
         system = self.build(self.system, values)
         wrt: list[Any] = ["eta_Y", "eta_Z"]
         if "common_probability" in self.free:
             wrt.append(("P", observations.common_direction(system.classes)))
-        result = sensitivity(system, self.t, wrt, rtol=RTOL, atol=RTOL / 100)
+        if not self.makes_steps:
+            result = sensitivity(system, self.t, wrt, rtol=RTOL, atol=RTOL / 100)
+        else:
+            size = self.clock.rate_factor
+            result = sensitivity(system, size * self.updates, wrt, step_size=size, momentum=self.clock.momentum)
         changes = observations.derivatives(result, self.quantity)
         of_rates = changes[:, :2] * np.array([system.eta_Y, system.eta_Z])[:, None]  # by the logarithms
         by_name = {"eta_Y": of_rates[:, 0], "eta_Z": of_rates[:, 1], "clock": of_rates.sum(axis=1)}
@@ -129,6 +138,12 @@ class FitModel:
         values_at_times = observations.of_theory(result.trajectory, self.quantity)
         return values_at_times, np.stack([by_name[name] for name in self.free])
 
+    def predicted(self, coordinates: Floats) -> Floats:
+        """Observations (N, m) without their derivatives, if these take more time."""
+        if self.makes_steps:
+            return self.evaluate(coordinates)[0]
+        return observations.of_theory(self.run(self.system, self.values(coordinates), self.t), self.quantity)
+
     @property
     def knows_steps(self) -> bool:
         """Whether the training of the trace can be made again: whole updates, not too many, of the mean field."""
@@ -136,52 +151,31 @@ class FitModel:
         counted = self.clock.counts != "theory" and np.allclose(np.rint(i), i) and i[-1] <= MOST_UPDATES
         return bool(counted) and issubclass(self.system, MeanField)
 
-    def trained(self, rung: str, coordinates: Floats, **options: Any) -> list[Trajectory]:
-        """Runs of the training of the trace on a rung that makes updates, at the parameters."""
-        values = self.values(coordinates)
-        factor = self.clock.rate_factor * values.get("clock", 1.0)
-        return runs_on_rung(
-            rung, self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"],
-            np.rint(self.updates).astype(int), momentum=self.clock.momentum,
-            init="zeros" if self.z_initial is None else {"z": self.z_initial}, **options,
-        )  # fmt: skip
-
-    def finite_steps(self, coordinates: Floats) -> Floats | None:
-        """Observations of descent on the expectation minus those of the flow, (N, m); None where it is not known.
-
-        Known for whole numbers of updates and for the mean field; at finite length to leading order.
-        """
-        if not self.knows_steps:
-            return None
-        try:
-            (run,) = self.trained(DESCENT, coordinates)
-        except RuntimeError:
-            return None
-        flow = self.run(MeanField, self.values(coordinates), self.t)
-        return observations.of_theory(run, self.quantity) - observations.of_theory(flow, self.quantity)
-
-    def finite_step_slopes(self, coordinates: Floats) -> Floats | None:
-        """Derivatives (k, N, m) of `finite_steps`, by central differences; None where it is not known."""
-        slopes = []
-        for move in DIFFERENCE * np.eye(coordinates.size):
-            above, below = self.finite_steps(coordinates + move), self.finite_steps(coordinates - move)
-            if above is None or below is None:
-                return None
-            slopes.append((above - below) / (2.0 * DIFFERENCE))
-        return np.array(slopes)
+    @property
+    def makes_steps(self) -> bool:
+        """Whether the theory makes the updates of the trace; those at finite length are not compiled and take long."""
+        most = MOST_UPDATES if self.system is MeanField else MOST_FINITE_LENGTH
+        return self.knows_steps and not self.flow and bool(self.updates[-1] <= most)
 
     @property
     def simulation_is_short(self) -> bool:
         """Whether runs of the training of the trace can be simulated, and take at most about a minute."""
-        draws = self.clock.batch_size * (1 + (self.seq_len or 0))
-        return self.knows_steps and RUNS * float(self.updates[-1]) * draws <= MOST_DRAWS
+        classes = self.classes
+        sequences = classes.num_classes if self.seq_len is None else self.clock.batch_size
+        tokens = sequences * classes.P.data.size / classes.num_classes
+        return self.knows_steps and RUNS * float(self.updates[-1]) * tokens <= MOST_DRAWS
 
     def simulated(self, coordinates: Floats) -> Floats:
         """Observations (RUNS, N, m) of runs of SGD with the steps, batches and momentum of the trace."""
-        seeds = range(FIRST_SEED, FIRST_SEED + RUNS)
-        options = {"seq_len": self.seq_len, "batch_size": self.clock.batch_size, "seed": seeds}
+        values = self.values(coordinates)
+        factor = self.clock.rate_factor * values.get("clock", 1.0)
         try:
-            runs = self.trained(FINITE_T, coordinates, **options)
+            runs = runs_on_rung(
+                FINITE_T, self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"],
+                np.rint(self.updates).astype(int), momentum=self.clock.momentum, seq_len=self.seq_len,
+                batch_size=self.clock.batch_size, seed=range(FIRST_SEED, FIRST_SEED + RUNS),
+                init="zeros" if self.z_initial is None else {"z": self.z_initial},
+            )  # fmt: skip
         except RuntimeError as error:
             raise RuntimeError(f"a run simulated at the estimates {error}; use errors='seeds'") from error
         return np.array([observations.of_theory(run, self.quantity) for run in runs])
@@ -195,19 +189,6 @@ class FitModel:
         run = self.run(self.system, self.values(coordinates), np.concatenate([[0.0], self.t]))
         found = observations.of_theory(run, self.quantity)
         return found[1:] - found[0]
-
-    @property
-    def times_of_noise(self) -> tuple[Floats, float | None]:
-        """Times (N,) of the flow with velocity and its relaxation rate; without momentum those of the flow, and None.
-
-        Where the velocity relaxes very often, the clock alone is correct, and the flow with velocity would be stiff.
-        """
-        relaxation = self.clock.relaxation
-        if relaxation is not None:
-            times = self.clock.rate_factor * self.updates / (1.0 - self.clock.momentum)
-            if relaxation * times[-1] <= MOST_RELAXATIONS:
-                return times, relaxation
-        return self.t, None
 
     def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Covariance (N m, N m) of the observations of one run, and the square (N,) of the expansion's parameter.
@@ -223,13 +204,10 @@ class FitModel:
                 "expected seq_len=None, or several seeds and errors='seeds', for a fit of the loss, received "
                 f"seq_len={self.seq_len}; the noise of short sequences in the loss is not computed"
             )
-        times, relaxation = self.times_of_noise
         observe = observations.of_state(mean, self.quantity)
-        covariance, variance = covariance_between_times(mean, times, observe, relaxation)
-        factor = self.clock.noise_factor
+        covariance, variance = covariance_between_times(mean, self.clock, self.updates, observe)
         rarest = float(self.classes.prior.min())
-        squares = factor * (variance + (1.0 - rarest) / (rarest * self.t))
-        covariance *= factor
+        squares = variance + self.clock.noise_factor * (1.0 - rarest) / (rarest * self.t)
         if self.quantity == "loss":
             run = self.run(MeanField, values, self.t, save_decoder=True)
             losses, prior = OBSERVABLES["class_loss"].values(run), self.classes.prior
@@ -238,24 +216,13 @@ class FitModel:
 
 
 def least_weighted_squares(
-    model: FitModel,
-    data: Floats,
-    weights: Weights | None,
-    start: Floats,
-    centre: Floats,
-    reach: float,
-    slopes: Floats | None = None,
+    model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
 ) -> Floats:
-    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`.
-
-    With `slopes` (k, N, m) the theory has in addition the linear term slopes (x - start).
-    """
+    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
 
     @lru_cache(maxsize=1)
     def evaluated(*x: float) -> tuple[Floats, Floats]:
         values, J = model.evaluate(np.array(x))
-        if slopes is not None:
-            values, J = values + np.tensordot(np.array(x) - start, slopes, 1), J + slopes
         residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
         return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
 
@@ -268,13 +235,7 @@ def least_weighted_squares(
 
 
 def profile(
-    model: FitModel,
-    x: Floats,
-    target: Floats,
-    weights: Weights | None,
-    slopes: Floats | None,
-    covariance: Floats,
-    name: str,
+    model: FitModel, x: Floats, target: Floats, weights: Weights | None, covariance: Floats, name: str
 ) -> tuple[Floats, Floats]:
     """Profile of the weighted squares of target (N, m) minus theory over one parameter, as `Fit.profile` returns it.
 
@@ -283,28 +244,22 @@ def profile(
     """
     j, middle = model.free.index(name), POINTS // 2
     others = [i for i in range(x.size) if i != j]
-    J = model.evaluate(x)[1] if slopes is None else model.evaluate(x)[1] + slopes
-    scale = covariance_of_estimates(J.reshape(x.size, -1).T, weights)[j, j] / covariance[j, j]
+    J = model.evaluate(x)[1].reshape(x.size, -1).T
+    scale = covariance_of_estimates(J, weights)[j, j] / covariance[j, j]
     offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * np.sqrt(covariance[j, j]), np.log(LARGEST_FACTOR))
     points, squares = np.tile(x, (POINTS, 1)), np.full(POINTS, np.inf)
     points[:, j] += offsets
     for k in (*range(middle, -1, -1), *range(middle + 1, POINTS)):
-        near = points[k if k == middle else k + 1 if k < middle else k - 1]
-        point = points[k]
+        point, near = points[k], points[k if k == middle else k + 1 if k < middle else k - 1]
         point[others] = near[others]
         try:
             if others and k != middle:
-                value = model.values(point)[name]
-                rest = replace(model, free=tuple(model.free[i] for i in others), fixed={**model.fixed, name: value})
-                goal = target if slopes is None else target - np.tensordot(point - x, slopes, 1)
-                of_rest = None if slopes is None else slopes[others]
-                point[others] = least_weighted_squares(rest, goal, weights, near[others], near[others], 5.0, of_rest)
-            values = model.evaluate(point)[0]
+                fixed = {**model.fixed, name: model.values(point)[name]}
+                rest = replace(model, free=tuple(model.free[i] for i in others), fixed=fixed)
+                point[others] = least_weighted_squares(rest, target, weights, near[others], near[others], NEAR)
+            residual = (target - model.evaluate(point)[0]).ravel()
         except RuntimeError:
             continue
-        if slopes is not None:
-            values = values + np.tensordot(point - x, slopes, 1)
-        residual = (target - values).ravel()
         r = residual if weights is None else weights.whiten(residual)
         squares[k] = r @ r
     return np.array([model.values(point)[name] for point in points]), scale * (squares - squares[middle])
@@ -331,7 +286,7 @@ def simulated_errors(
     J : (N m, k) array
         Derivatives of the observations there.
     predicted : (N, m) array
-        Observations at the estimates, of the theory corrected for finite steps.
+        Observations of the theory at the estimates.
     data : (R', N, m) array
         Those of the seeds of the trace.
     weights : Weights
@@ -368,7 +323,7 @@ def simulated_errors(
     logs = np.log(others)
     scale = logs.std(ddof=1) * np.sqrt(1.0 + 1.0 / RUNS)
     score = (np.log(z @ z) - logs.mean()) / scale
-    critical = np.exp(logs.mean() + scale * t_distribution.isf(LEVEL_OF_TEST / 2, RUNS - 1))
+    critical = np.exp(logs.mean() + scale * t_distribution.isf(LEVEL_OF_DOUBT / 2, RUNS - 1))
     misfit = visible_share(of_change @ of_change, critical - np.exp(logs).mean())
     resolved = float(t_distribution.sf(score, RUNS - 1))
     everywhere = p_value_with_allowance(seeds - runs.mean(axis=0), J, weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -14,9 +14,6 @@ from scipy.stats import f as f_distribution
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, positive
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.
 RESOLVED = 0.5
@@ -142,7 +139,7 @@ def visible_misfit(J: Floats, weights: Weights) -> float:
     """
     tests = _squares(weights.change, J, weights)
     return min(
-        visible_share(square, chi2.isf(LEVEL_OF_TEST / len(tests), degrees) - degrees) for square, degrees in tests
+        visible_share(square, chi2.isf(LEVEL_OF_DOUBT / len(tests), degrees) - degrees) for square, degrees in tests
     )
 
 
@@ -182,7 +179,7 @@ def errors_from_seeds(residuals: Floats, J: Floats, change: Floats) -> Errors:
     unit, to_f = np.sqrt(R * (R - 1)) / sizes[:q], (R - q) / (q * (R - 1))
     z, of_change = unit * (directions[:q] @ mean), unit * (directions[:q] @ (change - Q @ (Q.T @ change)))
     p_value = float(f_distribution.sf(z @ z * to_f, q, R - q))
-    misfit = visible_share(of_change @ of_change, f_distribution.isf(LEVEL_OF_TEST, q, R - q) / to_f - q)
+    misfit = visible_share(of_change @ of_change, f_distribution.isf(LEVEL_OF_DOUBT, q, R - q) / to_f - q)
     return Errors(np.atleast_2d(np.cov(each)) / R, np.zeros(len(each)), p_value, q, misfit)
 
 
@@ -338,32 +335,6 @@ class Fit:
             Another parameter.
         """
         return self.profiler(choice("name", name, tuple(self.estimates)))
-
-    def plot(self) -> Figure:
-        """Draw the profile of each free parameter, and the parabola of its standard error.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
-        import matplotlib.pyplot as plt
-
-        names = list(self.estimates)
-        figure, panels = plt.subplots(
-            1, len(names), figsize=(3.2 * len(names), 2.6), sharey=True, squeeze=False, layout="constrained"
-        )
-        for axes, name in zip(panels[0], names, strict=True):
-            values, rises = self.profile(name)
-            lower, upper = self.interval(np.sqrt(0.999))[name] if not self.not_quadratic else (values[0], values[-1])
-            axes.plot(values, rises, "o-", ms=3, label="profile")
-            estimate = self.estimates[name]
-            unit = self.standard_errors[name] / estimate
-            axes.plot(values, (np.log(values / estimate) / unit) ** 2, "--", color="0.5", label="standard error")
-            axes.axhline(2.71, color="0.7", lw=0.8)
-            axes.set(xlabel=name, ylim=(0, 9), xlim=(max(lower, values[0]), min(upper, values[-1])))
-        panels[0, 0].set_ylabel("rise of the weighted squares")
-        panels[0, 0].legend(frameon=False, fontsize="small")
-        return figure
 
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).

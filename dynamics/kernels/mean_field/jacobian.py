@@ -6,6 +6,7 @@ import math
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_shifted, softmax_error
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.kernels.mean_field.general import mean_field
 
 SCRATCH_ROWS = 7
@@ -123,3 +124,11 @@ def mean_field_sensitivity(
         for i in range(slots, size):
             change[i] += of_rates[k, 0] * rate[i]
     return loss
+
+
+@kernel(fastmath=EXACT, nogil=True)
+def mean_field_sensitivity_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+    """Make explicit steps of `mean_field_sensitivity`, as `explicit_steps`; `arguments` are its own and `reals`."""
+    return explicit_steps(
+        mean_field_sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, steps, record, saved
+    )
