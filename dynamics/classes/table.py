@@ -59,24 +59,28 @@ def checked_probabilities(P: Any) -> Any:
 def _sparse_rows(P: Any) -> Any:
     """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
 
-    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil.
+    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil, nor
+    an indptr that falls so far that its differences overflow.
     """
     from scipy import sparse
 
     try:
-        if P.format in ("csr", "csc", "bsr"):
-            P.copy().check_format()
-            if P.indptr.dtype.kind != "i" or (np.diff(P.indptr) < 0).any():
-                raise ValueError("an indptr that is not of whole numbers that rise")
+        if P.format in ("csr", "csc", "bsr") and (
+            P.indptr.dtype.kind != "i" or P.indptr[0] != 0 or (P.indptr[1:] < P.indptr[:-1]).any()
+        ):
+            raise ValueError("an indptr that is not of whole numbers that rise from 0")
         if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
             raise ValueError("rows with another number of indices than of values")
-        require_memory("P", 48.0 * max(P.nnz, P.shape[0]), "fewer classes or tokens")
+        # What is made of P holds arrays of its entries, classes and tokens.
+        require_memory("P", 48.0 * max(P.nnz, *P.shape), "fewer classes or tokens")
+        if P.format in ("csr", "csc", "bsr"):
+            P.copy().check_format()
         table = sparse.csr_array(P.astype(np.float64))
         table.check_format()
         return table
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, MemoryError, TypeError, ValueError) as error:
         raise InputError(
             f"expected indices of sparse P that fit its shape {P.shape}, received: {str(error).rstrip('.')}; build P "
             "anew from rows, columns and probabilities"
@@ -536,6 +540,7 @@ class SequenceClasses:
         if not flag("residual", residual):
             return inputs
         rows = max(self.num_tokens, int(self.query.max()) + 1)
+        require_memory("a row for each query", 48.0 * rows, "smaller ids of queries")
         inputs.resize((self.num_classes, rows))
         S = self.num_classes
         inputs = inputs + sparse.csr_array((np.ones(S), (np.arange(S), self.query)), shape=(S, rows))
