@@ -62,9 +62,7 @@ def test_damaged_compression(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_small_file_that_expands_beyond_the_memory(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_file_that_expands_beyond_the_memory(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that 400 kB that expand to 400 MB are refused by their declared size, where 1 GB is free."""
     path = tmp_path / "file.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{name}.npy", "w") as file:
