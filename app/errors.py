@@ -21,7 +21,6 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Kind = TypeVar("Kind")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -124,9 +123,9 @@ def instance(name: str, value: Any, kind: type, advice: str) -> Any:
     return value
 
 
-def list_of(name: str, values: Any, *kinds: type[Kind]) -> list[Kind]:
+def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
     """Return the entries of an iterable as a list, each checked to be of one of the types when its turn comes."""
-    found: list[Kind] = []
+    found: list[Any] = []
     try:
         if not isinstance(values, (str, bytes)):
             for value in values:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, whole, whole_array
+from snapdyn.errors import InputError, finite_array, flag, positive_array, real_array, whole, whole_array
 from snapdyn.html import html_table
 from snapdyn.memory import require_memory
 
@@ -121,13 +121,9 @@ def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
     """Prior (S,), uniform by default, that sums to 1."""
     if prior is None:
         return np.full(S, 1.0 / S)
-    array = real_array("prior", prior)
+    array = positive_array("prior", prior)
     if array.shape != (S,):
         raise InputError(f"expected one prior per class, shape ({S},), received shape {array.shape}")
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise InputError(
-            f"expected positive finite numbers in prior, received {array.min()}..{array.max()}; drop classes of prior 0"
-        )
     require_comparable(array)
     scaled = array / array.max()  # the sum of huge weights would overflow
     normalised: NDArray[np.float64] = scaled / scaled.sum()
@@ -368,10 +364,7 @@ class SequenceClasses:
         InputError
             `n` is not in 0..S-1.
         """
-        number = whole("the class", n, -LARGEST_WHOLE)
-        if not 0 <= number < self.num_classes:
-            raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {number}; classes count from 0")
-        return number
+        return whole("the class", n, 0, self.num_classes - 1)
 
     @cached_property
     def kept(self) -> Kept:
@@ -468,14 +461,12 @@ class SequenceClasses:
         require_memory(f"attention logits of shape {shape}", 8.0 * shape[0] * shape[1], "fewer queries or tokens")
         if z is None:
             return np.zeros(shape)
-        array = real_array("attention logits", z)
+        array = finite_array("attention logits", z)
         if array.shape != shape:
             raise InputError(
                 f"expected attention logits of shape (Q, M) = {shape}, one row per query in increasing query id, "
                 f"received shape {array.shape}"
             )
-        if not np.isfinite(array).all():
-            raise InputError("expected finite attention logits, received NaN or infinity; check the initial z")
         return np.ascontiguousarray(array)
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
