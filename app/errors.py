@@ -21,7 +21,6 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Kind = TypeVar("Kind")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -124,20 +123,23 @@ def instance(name: str, value: Any, kind: type, advice: str) -> Any:
     return value
 
 
-def list_of(name: str, values: Iterable[Kind], kind: type[Kind]) -> list[Kind]:
-    """Return the entries of an iterable as a list, each checked to be of the type `kind` when its turn comes."""
-    found: list[Kind] = []
+def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
+    """Return the entries of an iterable as a list, each checked to be of one of the types when its turn comes."""
+    found: list[Any] = []
     try:
         if not isinstance(values, (str, bytes)):
             for value in values:
-                if not isinstance(value, kind):
+                if not isinstance(value, kinds):
                     break
                 found.append(value)
             else:
                 return found
-    except Exception:  # not iterable, or an object of another library with an error of its own
+    except InputError:  # of what makes the entries
+        raise
+    except Exception:  # not iterable, beyond the memory, or an object of another library with an error of its own
         pass
-    raise InputError(f"expected {name} to be a list of {kind.__name__}, received {shown(values)}; write [...]")
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    raise InputError(f"expected {name} to be a list of {expected}, received {shown(values)}; write [...]")
 
 
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
@@ -174,6 +176,14 @@ def file_path(name: str, value: Any) -> Path:
     except Exception:  # no path, or text that no file name can hold
         pass
     raise InputError(f"expected {name} to be the path of a file, received {shown(value)}; write it in quotes")
+
+
+def existing_file(what: str, value: Any) -> Path:
+    """Return a path after checking that it is that of a regular file: to open a named pipe would wait for a writer."""
+    path = file_path(f"the path of {what}", value)
+    if not os.path.isfile(path):
+        raise InputError(f"expected the path of {what}, received {str(path)!r}, which is not a file; check the path")
+    return path
 
 
 def number(name: str, value: float) -> float:

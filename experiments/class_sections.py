@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,10 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.files.netcdf import UNREADABLE
-from snapdyn.errors import InputError
+from snapdyn.dynamics.files.npz import read_npz
+from snapdyn.errors import InputError, existing_file
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
+from snapdyn.memory import require_memory
 
 # Whole numbers in the file of a sparse table.
 INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
@@ -103,30 +104,32 @@ def read_table(path: Path) -> Any:
     """Read P from .csv (a row per class), or .npz (scipy sparse matrix, or one numpy array)."""
     if path.suffix not in (".csv", ".npz"):
         raise InputError(f"expected a .csv or .npz file for P, received {str(path)!r}; save the table as one of them")
+    existing_file("a table of probabilities", path)
     try:
         if path.suffix == ".csv":
+            # A number takes two bytes or more of the file, and eight in each of four copies.
+            require_memory(f"the table of {path.name}", 16.0 * path.stat().st_size, "fewer classes or tokens, or .npz")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape is refused later
                 return np.loadtxt(path, delimiter=",", ndmin=2)
-        # Opened here, since numpy leaves a damaged file open.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            if "format" not in arrays:
-                if len(arrays.files) != 1:
-                    raise InputError(
-                        f"expected one array in {str(path)!r}, received {', '.join(arrays.files) or 'none'}; "
-                        "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
-                    )
-                return arrays[arrays.files[0]]
-            for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
-                if arrays[name].dtype.kind not in "iu":
-                    raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
+        arrays = read_npz(path)
+        if "format" not in arrays:
+            if len(arrays) != 1:
+                raise InputError(
+                    f"expected one array in {str(path)!r}, received {', '.join(arrays) or 'none'}; "
+                    "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
+                )
+            return next(iter(arrays.values()))
+        for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
         from scipy import sparse
 
         return sparse.load_npz(path)
     except InputError:
         raise
-    except (*UNREADABLE, zipfile.BadZipFile) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).splitlines()[0].rstrip(".")
+    except UNREADABLE as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
             f"expected a table of probabilities in {str(path)!r}, received: {reason}; check the file"
         ) from error

@@ -108,8 +108,12 @@ def test_lists_are_checked_entry_by_entry() -> None:
     endless = (number for number in iter(int, 1))
     for values in (endless, "abc", 3, None, [["a"]]):
         with pytest.raises(InputError, match=r"^expected names to be a list of str, received .*; write"):
-            errors.list_of("names", values, str)  # type: ignore[arg-type]
+            errors.list_of("names", values, str)
     assert errors.list_of("names", ("a", "b"), str) == ["a", "b"]
+    with pytest.raises(InputError, match="to be a list of str or int, received"):
+        errors.list_of("names", ["a", 2, 0.5], str, int)
+    with pytest.raises(InputError, match="expected a positive number"):  # the error of what makes the entries
+        errors.list_of("names", (errors.positive("a positive number", each) for each in (1.0, -1.0)), float)
 
 
 def test_shapes_that_do_not_broadcast_are_refused() -> None:

@@ -19,7 +19,7 @@ from snapdyn.dynamics.classes.table import (
     checked_vocab_size,
     require_comparable,
 )
-from snapdyn.errors import InputError, positive, positive_array, shown, whole
+from snapdyn.errors import InputError, list_of, positive, positive_array, shown, whole
 from snapdyn.memory import fits, require_memory
 
 LARGEST_NUMBER = 2**53  # of classes, tokens and outputs: whole numbers up to here are exact in float64
@@ -93,7 +93,7 @@ class SymmetricClasses(SequenceClasses):
 
     Parameters
     ----------
-    kinds : sequence of ClassKind
+    kinds : sequence of ClassKind, or of mappings with its fields
     num_queries : int
         Q.
     vocab_size : int, optional
@@ -132,13 +132,13 @@ class SymmetricClasses(SequenceClasses):
 
     def __init__(
         self,
-        kinds: Iterable[ClassKind],
+        kinds: Iterable[ClassKind | Mapping[str, Any]],
         num_queries: int = 1,
         vocab_size: int | None = None,
         first_query: int = 0,
         first_next_token: int = 0,
     ) -> None:
-        self.kinds: tuple[ClassKind, ...] = tuple(kinds)
+        self.kinds: tuple[ClassKind, ...] = tuple(map(_kind, list_of("kinds", kinds, ClassKind, Mapping)))
         if not self.kinds:
             raise InputError("expected at least one kind of classes, received none; give a ClassKind")
         require_comparable(np.array([kind.weight for kind in self.kinds]))
@@ -263,7 +263,7 @@ class SymmetricClasses(SequenceClasses):
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> SymmetricClasses:
         """Classes from what `to_json` gives."""
-        return cls(**{**content, "kinds": [_kind(each) for each in content["kinds"]]})
+        return cls(**content)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SymmetricClasses):
@@ -413,17 +413,14 @@ def symmetric_classes(
     >>> run.stats["state_size"], run.of_class(0).attention.shape
     (11, (2, 1, 3))
     """
-    listed = [kinds] if isinstance(kinds, ClassKind | Mapping) else kinds
-    if isinstance(listed, str) or not isinstance(listed, Iterable):
-        raise InputError(f"expected kinds as a list of ClassKind, received {shown(kinds)}")
-    return SymmetricClasses([_kind(each) for each in listed], num_queries, vocab_size)
+    return SymmetricClasses([kinds] if isinstance(kinds, ClassKind | Mapping) else kinds, num_queries, vocab_size)
 
 
-def _kind(given: Any) -> ClassKind:
+def _kind(given: ClassKind | Mapping[str, Any]) -> ClassKind:
     if isinstance(given, ClassKind):
         return given
     names = [field.name for field in fields(ClassKind)]
-    if not isinstance(given, Mapping) or not {"common", "distinct"} <= set(given) <= set(names):
+    if not {"common", "distinct"} <= set(given) <= set(names):
         raise InputError(
             f"expected a ClassKind, or a table with common, distinct and optionally {names[2]} and {names[3]}, "
             f"received {shown(given)}"

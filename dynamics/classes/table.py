@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, flag, real_array, whole, whole_array
+from snapdyn.errors import InputError, finite_array, flag, positive_array, real_array, whole, whole_array
 from snapdyn.html import html_table
 from snapdyn.memory import require_memory
 
@@ -59,24 +59,28 @@ def checked_probabilities(P: Any) -> Any:
 def _sparse_rows(P: Any) -> Any:
     """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
 
-    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil.
+    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil, nor
+    an indptr that falls so far that its differences overflow.
     """
     from scipy import sparse
 
     try:
-        if P.format in ("csr", "csc", "bsr"):
-            P.copy().check_format()
-            if P.indptr.dtype.kind != "i" or (np.diff(P.indptr) < 0).any():
-                raise ValueError("an indptr that is not of whole numbers that rise")
+        if P.format in ("csr", "csc", "bsr") and (
+            P.indptr.dtype.kind != "i" or P.indptr[0] != 0 or (P.indptr[1:] < P.indptr[:-1]).any()
+        ):
+            raise ValueError("an indptr that is not of whole numbers that rise from 0")
         if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
             raise ValueError("rows with another number of indices than of values")
-        require_memory("P", 48.0 * max(P.nnz, P.shape[0]), "fewer classes or tokens")
+        # What is made of P holds arrays of its entries, classes and tokens.
+        require_memory("P", 48.0 * max(P.nnz, *P.shape), "fewer classes or tokens")
+        if P.format in ("csr", "csc", "bsr"):
+            P.copy().check_format()
         table = sparse.csr_array(P.astype(np.float64))
         table.check_format()
         return table
     except InputError:
         raise
-    except (ArithmeticError, AttributeError, IndexError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, MemoryError, TypeError, ValueError) as error:
         raise InputError(
             f"expected indices of sparse P that fit its shape {P.shape}, received: {str(error).rstrip('.')}; build P "
             "anew from rows, columns and probabilities"
@@ -117,13 +121,9 @@ def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
     """Prior (S,), uniform by default, that sums to 1."""
     if prior is None:
         return np.full(S, 1.0 / S)
-    array = real_array("prior", prior)
+    array = positive_array("prior", prior)
     if array.shape != (S,):
         raise InputError(f"expected one prior per class, shape ({S},), received shape {array.shape}")
-    if not (np.isfinite(array).all() and (array > 0).all()):
-        raise InputError(
-            f"expected positive finite numbers in prior, received {array.min()}..{array.max()}; drop classes of prior 0"
-        )
     require_comparable(array)
     scaled = array / array.max()  # the sum of huge weights would overflow
     normalised: NDArray[np.float64] = scaled / scaled.sum()
@@ -364,10 +364,7 @@ class SequenceClasses:
         InputError
             `n` is not in 0..S-1.
         """
-        number = whole("the class", n, -LARGEST_WHOLE)
-        if not 0 <= number < self.num_classes:
-            raise InputError(f"expected a class in 0..{self.num_classes - 1}, received {number}; classes count from 0")
-        return number
+        return whole("the class", n, 0, self.num_classes - 1)
 
     @cached_property
     def kept(self) -> Kept:
@@ -464,14 +461,12 @@ class SequenceClasses:
         require_memory(f"attention logits of shape {shape}", 8.0 * shape[0] * shape[1], "fewer queries or tokens")
         if z is None:
             return np.zeros(shape)
-        array = real_array("attention logits", z)
+        array = finite_array("attention logits", z)
         if array.shape != shape:
             raise InputError(
                 f"expected attention logits of shape (Q, M) = {shape}, one row per query in increasing query id, "
                 f"received shape {array.shape}"
             )
-        if not np.isfinite(array).all():
-            raise InputError("expected finite attention logits, received NaN or infinity; check the initial z")
         return np.ascontiguousarray(array)
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
@@ -536,6 +531,7 @@ class SequenceClasses:
         if not flag("residual", residual):
             return inputs
         rows = max(self.num_tokens, int(self.query.max()) + 1)
+        require_memory("a row for each query", 48.0 * rows, "smaller ids of queries")
         inputs.resize((self.num_classes, rows))
         S = self.num_classes
         inputs = inputs + sparse.csr_array((np.ones(S), (np.arange(S), self.query)), shape=(S, rows))

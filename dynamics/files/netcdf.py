@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from snapdyn.dynamics.files.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.files.storage import replacing
-from snapdyn.errors import InputError, shown
+from snapdyn.errors import InputError, existing_file, shown
 from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def reading_netcdf(path: str | os.PathLike[str], kind: str, file_format: str, ad
         The file is missing, damaged, without a digest, or of another format.
     """
     kind = f"{kind} file ({file_format})"
-    if not isinstance(path, (str, os.PathLike)) or not Path(path).is_file():
-        raise InputError(f"expected the path of a {kind}, received {path!r}, which is not a file; check the path")
+    path = existing_file(f"a {kind}", path)
     try:
         with _signals_wait():
             if doubt := _doubt(path):

@@ -21,7 +21,7 @@ from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_me
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, optional_function, whole
+from snapdyn.errors import InputError, list_of, optional_function, whole
 from snapdyn.parallel import cores, in_threads
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
@@ -304,23 +304,8 @@ def integrate_many(
     >>> [float(run.loss[-1].round(4)) for run in sd.integrate_many(systems, [1.0, 10.0])]
     [0.729, 0.7154]
     """
-    if not isinstance(systems, Iterable):
-        raise InputError(
-            f"expected a list of systems, received {type(systems).__name__}; write [system], or take integrate for one"
-        )
+    systems = list_of("systems", systems, System)
     optional_function("progress", progress)
-    try:
-        systems = list(systems)
-    except MemoryError as error:
-        raise InputError(
-            "expected a list of systems that fits into memory, received a longer one; give fewer"
-        ) from error
-    for number, system in enumerate(systems):
-        if not isinstance(system, System):
-            raise InputError(
-                f"expected systems such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__} "
-                f"(systems[{number}])"
-            )
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
     request = Request(t_eval, **options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from snapdyn.errors import (
     choice,
     finite_array,
     instance,
+    list_of,
     number,
     positive,
     shown,
@@ -335,7 +336,7 @@ def checked_directions(system: System, wrt: Any) -> list[Direction]:
     InputError
         An unknown parameter, one that is no real number, a name twice, or a direction of another shape.
     """
-    entries = [wrt] if isinstance(wrt, str) else list(wrt) if isinstance(wrt, Iterable) else []
+    entries = list_of("wrt", [wrt] if isinstance(wrt, str) else wrt, str, tuple, list)
     if not entries:
         raise InputError(f"expected wrt with at least one parameter, received {shown(wrt)}; write ('eta_Y', 'eta_Z')")
     found = [_checked_direction(system, entry) for entry in entries]
@@ -355,8 +356,8 @@ def _checked_direction(system: System, entry: Any) -> Direction:
                 f"pair ('P', array) or ('z_initial', array), received {shown(entry)}; correct the name"
             )
         return Direction(entry)
-    pair = tuple(entry) if isinstance(entry, (tuple, list)) and len(entry) == 2 else (None, None)
-    if pair[0] not in ("P", "z_initial"):
+    pair = tuple(entry) if len(entry) == 2 else (None, None)
+    if not isinstance(pair[0], str) or pair[0] not in ("P", "z_initial"):
         raise InputError(
             f"expected each entry of wrt as a name or a pair ('P', array) or ('z_initial', array), received "
             f"{shown(entry)}; write the name in quotes"

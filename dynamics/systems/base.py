@@ -12,7 +12,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, instance
 from snapdyn.memory import scratch
 
 
@@ -259,11 +259,10 @@ class System(ABC):
 
 def checked_classes(classes: Any) -> SequenceClasses:
     """Return `classes` after checking its type."""
-    if not isinstance(classes, SequenceClasses):
-        raise InputError(
-            f"expected SequenceClasses, received {type(classes).__name__}; build it with SequenceClasses(P, query)"
-        )
-    return classes
+    checked: SequenceClasses = instance(
+        "classes", classes, SequenceClasses, "build them with SequenceClasses(P, query)"
+    )
+    return checked
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:

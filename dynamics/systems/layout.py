@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.errors import InputError
 from snapdyn.memory import require_memory
 
 Bools = NDArray[np.bool_]
+
+MAY_LACK = ("query_row", "query_entry", "row_of_token")  # -1 where there is none
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,24 @@ class Layout:
     row_of_token: Ints  # (max token id + 1,) row of each token, -1 where it has none
     output_token: Ints  # (num_columns,) output id of each column, -1 for the shared column
     last_column_multiplicity: float  # V - number of next tokens (1 when there is no shared column)
+
+    def __post_init__(self) -> None:
+        # Compiled code follows these numbers and checks none of them: this is the door through which they reach it.
+        entries, rows, slots = self.entry_row.size, self.num_rows, self.num_slots
+        below = {"indptr": entries + 1, "entry_row": rows, "entry_slot": slots, "slot_of_z": slots}
+        below |= {"column": self.num_columns, "query_row": rows, "query_entry": entries, "row_of_token": rows}
+        sizes = dict.fromkeys(("entry_slot", "entry_first", "log_p", "multiplicity"), entries)
+        sizes |= dict.fromkeys(("prior", "column", "query_row", "query_entry", "query_first"), self.indptr.size - 1)
+        arrays = vars(self)
+        wrong = [name for name, size in sizes.items() if arrays[name].size != size]
+        for name, bound in below.items():
+            if arrays[name].min() < -(name in MAY_LACK) or arrays[name].max() >= bound:
+                wrong.append(name)
+        if wrong or (self.indptr[1:] < self.indptr[:-1]).any():
+            raise InputError(
+                f"expected classes as they were built, received a P that was changed since ({', '.join(wrong)} of the "
+                "layout of the state); build new SequenceClasses instead"
+            )
 
     @property
     def num_slots(self) -> int:

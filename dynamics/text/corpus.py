@@ -22,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Ints
-from snapdyn.errors import InputError, choice, shown
+from snapdyn.errors import InputError, choice, file_path, list_of, shown
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it
@@ -35,6 +35,8 @@ WIKITEXT_NAMES = tuple(
 )
 TEXT_ENDINGS = (".txt", ".txt.gz", ".tokens", ".tokens.gz", ".raw", ".raw.gz", ".text", ".text.gz")
 GZIP_MAGIC = b"\x1f\x8b"
+# A gzip file is refused when it expands beyond both of these; texts shrink to about a third.
+MOST_TIMES_SIZE, ALWAYS_EXPANDED = 100, 2**30  # bytes
 LONGEST_PIECE = 2**20  # bytes of a line that are read at once; a longer line is read in pieces
 WORDS_AT_ONCE = 2**18
 SAMPLE = 2**16  # characters from which `tokens="auto"` decides
@@ -240,20 +242,8 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     InputError
         A path is missing, empty, or neither a file nor a folder; a folder has no text; the list is empty.
     """
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    try:
-        given = [Path(path) if str(path) else None for path in paths]
-    except TypeError as error:
-        raise InputError(f"expected a path or a list of paths of text, received {shown(paths)}") from error
-    if not given:
-        raise InputError("expected at least one path of a text, received an empty list")
     files: list[Path] = []
-    for path in given:
-        if path is None:
-            raise InputError(
-                "expected a text file or a folder of them, received an empty path; write '.' for this folder"
-            )
+    for path in listed_paths(paths):
         if path.is_dir():
             files += _files_of_folder(path)
         elif path.is_file():
@@ -268,6 +258,23 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
                 f"expected a text file or a folder of them, received {str(path)!r}, which is missing; check the path"
             )
     return files
+
+
+def listed_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """One path or several as a list of at least one; whether they exist is not checked.
+
+    Raises
+    ------
+    InputError
+        No path, or what no file can be named.
+    """
+    single = isinstance(paths, (str, os.PathLike))
+    listed = [
+        file_path("a path of a text", path) for path in list_of("paths", [paths] if single else paths, str, os.PathLike)
+    ]
+    if not listed:
+        raise InputError("expected at least one path of a text, received an empty list")
+    return listed
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
@@ -292,8 +299,9 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
 
     A line longer than a megabyte is yielded in pieces that end between words.
     """
-    number, rest = 1, b""
+    number, rest, expanded = 1, b"", 0
     try:
+        most = max(ALWAYS_EXPANDED, MOST_TIMES_SIZE * file.stat().st_size)
         with file.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
             if file.name.lower().endswith(".gz") and not packed:
@@ -304,6 +312,12 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
             # mypy does not accept a GzipFile as IO[bytes]; both have `readline`.
             source: IO[bytes] = gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[assignment]
             while data := source.readline(LONGEST_PIECE):
+                expanded += len(data)
+                if packed and expanded > most:
+                    raise InputError(
+                        f"expected gzip of at most {most} bytes of text, 1 GiB or {MOST_TIMES_SIZE} times its size, "
+                        f"received more in {str(file)!r}; unpack it first if it is a text"
+                    )
                 data = rest + data
                 rest = b""
                 whole_line = data.endswith(b"\n")

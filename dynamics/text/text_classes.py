@@ -229,8 +229,9 @@ def from_text(
     Raises
     ------
     InputError
-        A file is missing, unreadable, without words, or not UTF-8 (the message names file and line); no class is
-        frequent enough; no document is longer than a window; an argument is out of range.
+        A file is missing, unreadable, without words, or not UTF-8 (the message names file and line); a gzip file
+        expands to more than 1 GiB and 100 times its size; no class is frequent enough; no document is longer than a
+        window; an argument is out of range.
 
     Examples
     --------

@@ -14,7 +14,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
+from snapdyn.dynamics.files.npz import read_npz
 from snapdyn.dynamics.traces.trace import AXES, Trace
-from snapdyn.errors import InputError, file_path, shown
+from snapdyn.errors import InputError, existing_file, shown
 from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 LARGEST_INDEX = 10_000_000
@@ -86,11 +86,9 @@ def read_trace(
     >>> trace.t, trace.seq_len
     (array([ 0., 10.]), 127)
     """
-    path = file_path("path", path)
-    if not path.is_file():
-        raise InputError(f"expected the path of a trace, received {str(path)!r}, which is not a file; check the path")
+    path = existing_file("a trace", path)
     readers: dict[str, Callable[[Path], dict[str, Any]]] = {
-        ".npz": _from_npz,
+        ".npz": lambda path: read_npz(path, {"steps", *AXES}),
         ".nc": lambda path: read_foreign(path, ["steps", *AXES]),
         ".csv": _from_csv,
         ".tfevents.": lambda path: _dense(path, _scalars(path)),
@@ -105,23 +103,6 @@ def read_trace(
     return Trace(
         **known, clock=clock, batch_size=batch_size, momentum=momentum, rate_factor=rate_factor, seq_len=seq_len
     )
-
-
-def _from_npz(path: Path) -> dict[str, Any]:
-    wanted = {"steps", *AXES}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(each.file_size for each in archive.infolist() if each.filename.removesuffix(".npy") in wanted)
-        require_memory(f"the arrays of {path.name}", 2.0 * size, "fewer recorded steps")
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files if name in wanted}
-    except InputError:
-        raise
-    except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds for damaged files
-        raise InputError(
-            f"expected an npz file of plain arrays, received {str(path)!r}, which is damaged or holds pickled objects "
-            f"({type(error).__name__}); write numbers with numpy.savez"
-        ) from error
 
 
 def _from_csv(path: Path) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from snapdyn.dynamics.observables import (
 )
 from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
-from snapdyn.errors import InputError, file_path, flag, shown, time_array, unknown_name
+from snapdyn.errors import InputError, choice, file_path, flag, shown, time_array
 from snapdyn.html import html_table
 from snapdyn.memory import require_memory
 
@@ -266,16 +266,13 @@ class Trajectory:
         array([1.    , 0.1353])
         """
         known = self.values_of_system()
-        if name in known:
-            return known[name]
         others = [
             key
             for key, each in OBSERVABLES.items()
             if each.dims[:1] == ("time",) and (self.classes or key not in OBSERVABLES.own)
         ]
-        if name not in others:
-            raise unknown_name(f"an observable of {self.system}", name, [*known, *others])
-        return np.asarray(OBSERVABLES[name].values(self))
+        choice(f"an observable of {self.system}", name, [*known, *others])
+        return known[name] if name in known else np.asarray(OBSERVABLES[name].values(self))
 
     def values_of_system(self) -> dict[str, Floats]:
         """Observables that the system declares, its extra quantities and the parts of its state, by name."""

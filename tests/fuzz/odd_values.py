@@ -11,6 +11,8 @@ import pandas as pd
 import xarray
 from scipy import sparse
 
+from snapdyn.dynamics import syn_small
+
 
 class _Raises:
     """An object of another library with errors of its own."""
@@ -110,6 +112,11 @@ ODD: dict[str, Callable[[], Any]] = {
     "DataFrame": lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
     "DataArray": lambda: xarray.DataArray([1.0, 2.0], dims="x"),
     "sparse": lambda: sparse.csr_array(np.eye(2)),
+    "sparse index too large": lambda: sparse.csr_array(([1.0, 1.0], [0, 10**8], [0, 1, 2]), shape=(2, 2)),
+    "sparse of many tokens": lambda: sparse.csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2**62)),
+    "list of sparse": lambda: [sparse.csr_array(np.eye(2))],
+    "classes": syn_small,
+    "list of classes": lambda: [syn_small()],
     "dates": lambda: np.array(["2020-01-01"], dtype="M8[D]"),
     "date": lambda: np.datetime64("2020-01-01"),
     "structured": lambda: np.zeros(2, dtype=[("a", float)]),

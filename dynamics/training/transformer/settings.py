@@ -6,14 +6,13 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Ints
-from snapdyn.dynamics.text.corpus import Corpus, read_corpus
+from snapdyn.dynamics.text.corpus import Corpus, listed_paths, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.errors import InputError, flag, positive, shown, whole
 from snapdyn.memory import require_memory
@@ -124,23 +123,25 @@ class SplitText:
 
 def split_text(settings: TransformerSettings, progress: Progress | None) -> SplitText:
     """Read the text, reserve its end (or the files `validation`) for validation, and find its windows."""
-    paths, validation, kinds = settings.paths, settings.validation, (settings.tokens, settings.headings)
+    paths, kinds = listed_paths(settings.paths), (settings.tokens, settings.headings)
+    name = settings.corpus or paths[0].resolve().name
     vocabulary = settings.min_token_count, settings.max_vocab
-    if validation is not None:
+    if settings.validation is not None:
+        validation = listed_paths(settings.validation)
         # The validation text is read alone for its length, and with the training text for a common vocabulary.
         with read_corpus(validation, *kinds, 1, None, progress) as corpus:
             held = _stream(corpus).size
-        paths = [*_listed(paths), *_listed(validation)]
+        paths = [*paths, *validation]
     with read_corpus(paths, *kinds, *vocabulary, progress) as corpus:
         words, stream = corpus.words, _stream(corpus)
-    if validation is None:
+    if settings.validation is None:
         held = round(settings.validation_share * stream.size)
     if settings.shuffle:
         inside = stream >= 0
         stream[inside] = np.random.default_rng((settings.seed, SHUFFLE)).permutation(stream[inside])
     border, length = stream.size - held, settings.window + 1
     return SplitText(
-        settings.corpus or Path(_listed(settings.paths)[0]).resolve().name,
+        name,
         words,
         _windows(stream[:border], length, "training"),
         _windows(stream[border:], length, "validation"),
@@ -149,10 +150,6 @@ def split_text(settings: TransformerSettings, progress: Progress | None) -> Spli
 
 def _stream(corpus: Corpus) -> Words:
     return np.concatenate([block.astype(np.int32) for block in corpus.blocks(overlap=0)])
-
-
-def _listed(paths: Paths) -> list[str | os.PathLike[str]]:
-    return [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
 
 
 def _windows(stream: Words, length: int, purpose: str) -> Windows:

@@ -1,6 +1,7 @@
 """Blocks of like classes: the classes that they stand for, and what they refuse."""
 
 import copy
+import itertools
 import pickle
 from collections.abc import Callable
 
@@ -163,6 +164,11 @@ def test_what_needs_all_classes_says_so() -> None:
         (lambda: sd.ClassKind([0.3], [0.7], weight=0.0), "weight"),
         (lambda: sd.symmetric_classes([]), "at least one kind"),
         (lambda: sd.symmetric_classes("kinds"), "a list of ClassKind"),
+        (lambda: sd.symmetric_classes(np.array(1.0)), "a list of ClassKind"),  # type: ignore[arg-type]
+        (lambda: sd.symmetric_classes(sd.syn_small()), "a list of ClassKind"),  # type: ignore[arg-type]
+        (lambda: sd.SymmetricClasses(1.0), "a list of ClassKind"),  # type: ignore[arg-type]
+        (lambda: sd.SymmetricClasses([1.0]), "a list of ClassKind"),  # type: ignore[list-item]
+        (lambda: sd.SymmetricClasses(itertools.count()), "a list of ClassKind"),  # type: ignore[arg-type]
         (lambda: sd.symmetric_classes([{"common": [0.3]}]), "a table with common, distinct"),
         (lambda: sd.symmetric_classes([sd.ClassKind([0.3], [0.7]), sd.ClassKind([], [1.0])]), "as many common tokens"),
         (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 101), vocab_size=100), "vocab_size"),

@@ -169,6 +169,7 @@ def changed(form, **arrays):
 
 far, negative = np.array([0, 10**8, 1, 2]), np.array([0, -10**8, 1, 2])
 ends, falls, hole = np.array([0, 2, 4]), np.array([0, 10**6, 4]), np.array([0, 10**6, 0])
+overflows = np.array([0, 4, -(2**31)], dtype=np.int32)
 lists = np.empty(2, object)
 lists[:] = [[0, 10**8], [1, 2]]
 long = np.empty(2, object)
@@ -177,6 +178,7 @@ tables = {
     "csr, index too large": half_and_half(sparse.csr_array, far, ends),
     "csr, index negative": half_and_half(sparse.csr_matrix, negative, ends),
     "csr, indptr falls": half_and_half(sparse.csr_array, [0, 1, 1, 2], falls),
+    "csr, indptr falls so far that differences overflow": changed(sparse.csr_array, indptr=overflows),
     "csr, indptr ends at 0": changed(sparse.csr_array, indptr=hole),
     "csr, indptr too short": changed(sparse.csr_array, indptr=np.array([0, 4])),
     "csr, indptr of floats": changed(sparse.csr_array, indptr=np.array([0.0, 2.0, 4.0])),
@@ -207,7 +209,7 @@ def test_sparse_indices_that_lead_out_of_the_arrays_are_refused() -> None:
     run = subprocess.run([sys.executable, "-c", WRONG_INDICES], capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     answers = run.stdout.splitlines()
-    assert len(answers) == 17
+    assert len(answers) == 18
     assert all("| expected indices of sparse P that fit its shape (2, 3), received: " in each for each in answers), (
         answers
     )

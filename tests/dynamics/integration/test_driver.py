@@ -452,7 +452,7 @@ def test_wrong_objects_are_refused() -> None:
     """Assert that classes in place of a system, a table in place of classes, and shared next tokens raise."""
     with pytest.raises(InputError, match="expected a system"):
         integrate(INSTANCE.classes(), [1.0])  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected SequenceClasses"):
+    with pytest.raises(InputError, match="expected classes to be SequenceClasses"):
         MeanField(INSTANCE.P, 1.0, 1.0)  # type: ignore[arg-type]
     shared = random_instance(4, next_token=(3, 3, 3, 1, 8)).classes()
     with pytest.raises(InputError, match="different next tokens"):

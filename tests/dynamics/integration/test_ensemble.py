@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from snapdyn.dynamics import (
     Event,
@@ -98,6 +99,9 @@ def test_failure_of_one_member_stops_no_other() -> None:
     assert integrate_many([], [1.0]) == []
     bad: list[Callable[[], Any]] = [  # wrong types are the point of the ignored errors
         lambda: integrate_many([3], [1.0]),  # type: ignore[list-item]
+        lambda: integrate_many(np.array(1.0), [1.0]),  # type: ignore[arg-type]
+        lambda: integrate_many(sparse.csr_array(np.eye(2)), [1.0]),
+        lambda: integrate_many([systems[0].classes], [1.0]),  # type: ignore[list-item]
         lambda: integrate_many(systems[0], [1.0]),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], progress="a"),  # type: ignore[arg-type]
         lambda: integrate_many(systems, [1.0], threads=0),

@@ -192,7 +192,11 @@ def test_the_best_change_of_P_is_the_best_when_done() -> None:
         ([("P", np.ones((2, 3)))], r"shape \(S, M\)"),
         ([("P", np.eye(2, 30))], "0 where P is 0|sum to 0"),
         ([("z_initial", np.ones((1, 2)))], "shape"),
-        (3, "at least one parameter"),
+        (3, "a list of str"),
+        (np.array(1.0), "a list of str"),
+        (np.eye(2), "a list of str"),
+        (syn_small(), "a list of str"),
+        ([(np.ones(2), 1)], "pair"),
     ],
 )
 def test_wrong_parameters_are_refused(wrt: Any, sentence: str) -> None:

@@ -9,9 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from snapdyn.dynamics import from_text
+from snapdyn.dynamics import from_text, syn_small
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.errors import InputError
 from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence
@@ -88,14 +89,34 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         (empty, "received none"),
         (folder, "text files in the folder"),
         ([], "empty list"),
-        ("", "empty path"),
+        ("", "the path of a file"),
         (3, "path"),
+        ("x" * 5000, "the path of a file"),
+        ("a\0b", "the path of a file"),
+        (np.array(1.0), "a list of str"),
+        ([syn_small()], "a list of str"),
         (broken, "readable"),
         (damaged, "readable"),
     ):
         with pytest.raises(InputError) as error:
             from_text(paths)  # type: ignore[arg-type]
         assert says in sentence(error)
+
+
+def test_gzip_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that a text beyond the stated limit is refused, and one at the limit, or beyond one of its parts, read."""
+    path = tmp_path / "long.gz"
+    path.write_bytes(gzip.compress(b"one two three two one three\n" * 20_000))
+    assert path.stat().st_size < 5_000
+    plain = from_text(path, **SMALL)
+    monkeypatch.setattr(corpus_module, "ALWAYS_EXPANDED", 28 * 20_000)
+    assert from_text(path, **SMALL) == plain
+    monkeypatch.setattr(corpus_module, "ALWAYS_EXPANDED", 28 * 20_000 - 1)
+    with pytest.raises(InputError) as error:
+        from_text(path, **SMALL)
+    assert "unpack it first" in sentence(error)
+    monkeypatch.setattr(corpus_module, "MOST_TIMES_SIZE", 28 * 20_000)
+    assert from_text(path, **SMALL) == plain
 
 
 def test_a_full_temporary_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,13 @@ def test_reduced_system_has_no_class_observables() -> None:
             ask()
 
 
+@pytest.mark.parametrize("name", [[], {}, 3, None, np.ones(2), "entropi"])
+def test_what_is_no_name_of_an_observable_is_refused(name: Any, run: Trajectory) -> None:
+    """Assert one sentence with the known names, also for what cannot be looked up."""
+    with pytest.raises(InputError, match=r"^expected an observable of .* to be one of .*entropy.*, received"):
+        run.observable(name)
+
+
 EVENTS = {"rise": Event(lambda t, s: t - 3.0), "later": Event(lambda t, s: t - 7.0)}
 RUNS: dict[str, tuple[Callable[[], System], dict[str, Any]]] = {
     "MeanField": (

@@ -1,0 +1,69 @@
+"""npz files that other programs wrote: nothing is unpickled, and no array is made before its size is compared."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from snapdyn.errors import InputError, shown
+from snapdyn.memory import require_memory
+
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+COPIES = 4.0  # of an array, while a table or a trace is made from it
+
+
+def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDArray[Any]]:
+    """Read the arrays of an npz file.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : collection of str, optional
+        Names of the arrays to read, where the file has them; default all.
+
+    Returns
+    -------
+    dict of arrays
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or holds other things than plain arrays; the sizes that it declares do not fit into the
+        free memory, or are not those of its content.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+            chosen = {name: each for name, each in members.items() if wanted is None or name in wanted}
+            # zipfile reads no more of a member than its declared size, however much the compressed data expand to.
+            size = sum(each.file_size for each in chosen.values())
+            require_memory(f"the arrays of {path.name}", COPIES * size, "fewer numbers")
+            for each in chosen.values():
+                with archive.open(each) as file:
+                    _check_header(file, each.file_size)
+            arrays = {}
+            for name, each in chosen.items():
+                with archive.open(each) as file:
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+            return arrays
+    except InputError:
+        raise
+    except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds for damaged files
+        raise InputError(
+            f"expected an npz file of plain arrays, received {str(path)!r}, which is damaged or holds pickled objects "
+            f"({type(error).__name__}: {shown(str(error))}); write numbers with numpy.savez"
+        ) from error
+
+
+def _check_header(file: IO[bytes], size: int) -> None:
+    """Check that the header of an array declares what `size` bytes hold: numpy takes the memory that it declares."""
+    shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
+    declared = file.tell() + math.prod(shape) * dtype.itemsize
+    if declared != size or dtype.hasobject:
+        raise ValueError(f"it declares {declared} bytes of {dtype}, and holds {size}")

@@ -1,0 +1,82 @@
+"""No index that is out of range reaches compiled code, which follows it without a check."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import snapdyn as sd
+from snapdyn.dynamics.systems.layout import Layout, build_layout
+from snapdyn.errors import InputError
+
+FAR = 10**8
+INDICES = (
+    "indptr", "entry_row", "entry_slot", "column", "query_row", "query_entry", "slot_of_z", "row_of_token",
+)  # fmt: skip
+SHORT = ("entry_slot", "entry_first", "log_p", "multiplicity", "prior", "column", "query_row", "query_entry")
+
+
+def layout() -> Layout:
+    classes = sd.SequenceClasses([[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], [1, 2], vocab_size=10)
+    return build_layout(classes, classes.check_z(None), residual=True)
+
+
+@pytest.mark.parametrize("name", INDICES)
+@pytest.mark.parametrize("value", [FAR, -FAR, -2])
+def test_a_layout_with_an_index_out_of_range_is_refused(name: str, value: int) -> None:
+    """Assert that the layout, through which all indices of classes go, names the array."""
+    right = layout()
+    array = getattr(right, name).copy()
+    array[1] = value
+    with pytest.raises(InputError, match=rf"received a P that was changed since \(.*{name}.* of the layout"):
+        dataclasses.replace(right, **{name: array})
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_a_layout_with_an_array_that_is_too_short_is_refused(name: str) -> None:
+    """Assert that arrays of entries and of classes have one value for each."""
+    right = layout()
+    with pytest.raises(InputError, match=rf"changed since \(.*{name}"):
+        dataclasses.replace(right, **{name: getattr(right, name)[:-1]})
+
+
+def test_a_layout_whose_entries_go_backwards_is_refused() -> None:
+    """Assert that the entries of each class follow those of the class before."""
+    right = layout()
+    with pytest.raises(InputError, match="changed since"):
+        dataclasses.replace(right, indptr=np.array([0, 4, 2]))
+
+
+HALVES = [[0.5, 0.5], [0.5, 0.5]]
+SMALL = sd.SequenceClasses(HALVES, [0, 0])
+DOORS: dict[str, Callable[[], Any]] = {
+    "query": lambda: sd.SequenceClasses(HALVES, [0, FAR]),
+    "negative query": lambda: sd.SequenceClasses(HALVES, [0, -1]),
+    "next token": lambda: sd.SequenceClasses(HALVES, [0, 0], next_token=[0, FAR]),
+    "negative next token": lambda: sd.SequenceClasses(HALVES, [0, 0], next_token=[0, -1]),
+    "queries of fewer classes": lambda: sd.SequenceClasses(HALVES, [0]),
+    "tokens of sparse P": lambda: sd.SequenceClasses(
+        sparse.csr_array((np.ones(2), [0, 1], [0, 1, 2]), shape=(2, 2**62)), [0, 1]
+    ),
+    "rows of queries": lambda: sd.SequenceClasses([[1.0]], [2**52], vocab_size=2**53).gram(residual=True),
+    "logits": lambda: sd.MeanField(SMALL, 1.0, 1.0, z_initial=np.zeros((2, 2))),
+    "start of Y": lambda: sd.sgd(SMALL, 1.0, 1.0, 5, init={"Y": np.zeros((1, 2))}),
+    "record": lambda: sd.sgd(SMALL, 1.0, 1.0, 5, record=[0, FAR]),
+    "negative record": lambda: sd.sgd(SMALL, 1.0, 1.0, 5, record=[-1, 5]),
+    "falling record": lambda: sd.sgd(SMALL, 1.0, 1.0, 5, record=[5, 0]),
+    "class": lambda: SMALL.support(FAR),
+    "kind of classes": lambda: sd.syn_small().one_of_kind(FAR),
+    "classes of a trace": lambda: sd.Trace([0.0], attention=np.full((1, 3, 2), 0.5)).for_classes(SMALL),
+    "tokens of a trace": lambda: sd.Trace([0.0], attention=np.full((1, 2, 4), 0.25)).for_classes(SMALL),
+    "state of a function": lambda: sd.System.from_function("Beyond", lambda t, state, out: out.fill(state[3]), [1.0]),
+}
+
+
+@pytest.mark.parametrize("call", DOORS.values(), ids=DOORS)
+def test_indices_of_users_are_checked_at_the_door(call: Callable[[], Any]) -> None:
+    """Assert one sentence for each input that becomes an index in compiled code; sparse P: `test_table`."""
+    with pytest.raises(InputError, match=r"^expected .* received "):
+        call()
