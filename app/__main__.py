@@ -27,9 +27,9 @@ def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
     """A stream for a standard one that raises neither for a full disk nor for a character that it cannot encode."""
     stream.flush()
     output = _Output(stream.fileno(), "wb", closefd=False)
-    by_line = stream.isatty() or getattr(stream, "write_through", False) or getattr(stream, "line_buffering", False)
+    by_line = stream.line_buffering or getattr(stream, "write_through", False)
     buffer = io.BufferedWriter(output)
-    return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=by_line), output
+    return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=bool(by_line)), output
 
 
 def main() -> int:
@@ -43,7 +43,6 @@ def main() -> int:
     if sys.stderr is not None:
         sys.stderr, _ = _opened(sys.stderr)
     code = _command_line()
-    print(end="", flush=True)
     if output is None or output.error is None or isinstance(output.error, BrokenPipeError):
         return code
     reason = output.error.strerror
@@ -56,7 +55,9 @@ def _command_line() -> int:
         try:
             from snapdyn.commands.main import main as command_line
 
-            return command_line()
+            code = command_line()
+            print(end="", flush=True)
+            return code
         except BaseException:
             if received:
                 return 143 if signal.SIGTERM in received else 130
