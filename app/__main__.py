@@ -1,18 +1,63 @@
 """`python -m snapdyn` and the command `snapdyn`: the command line."""
 
+import io
 import signal
 import sys
+from typing import TextIO
 
 from snapdyn.commands.signals import received_signals
 
 
+class _Output(io.FileIO):
+    """Standard output or error. What it cannot take is lost, and the command goes on until its result is stored."""
+
+    error: OSError | None = None
+
+    def write(self, data, /):  # type: ignore[no-untyped-def]  # bytes or any other buffer
+        """Write bytes, or drop them after an error."""
+        if self.error is None:
+            try:
+                return super().write(data)
+            except OSError as error:  # a full disk, or a reader such as `head` that has seen enough
+                self.error = error
+        return len(data)
+
+
+def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
+    """A stream for a standard one that raises neither for a full disk nor for a character that it cannot encode."""
+    stream.flush()
+    output = _Output(stream.fileno(), "wb", closefd=False)
+    by_line = stream.line_buffering or getattr(stream, "write_through", False)
+    buffer = io.BufferedWriter(output)
+    return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=bool(by_line)), output
+
+
 def main() -> int:
-    """Run the command line; a signal while it is being imported gives no traceback."""
+    """Run the command line; a signal while it is being imported gives no traceback.
+
+    The exit code is 2 when standard output could not be written, and that of the command when its reader has ended.
+    """
+    output = None
+    if sys.stdout is not None:  # the stream is closed otherwise
+        sys.stdout, output = _opened(sys.stdout)
+    if sys.stderr is not None:
+        sys.stderr, _ = _opened(sys.stderr)
+    code = _command_line()
+    if output is None or output.error is None or isinstance(output.error, BrokenPipeError):
+        return code
+    reason = output.error.strerror
+    print(f"snapdyn: expected standard output to be writable, received: {reason}; free space", file=sys.stderr)
+    return max(code, 2)
+
+
+def _command_line() -> int:
     with received_signals() as received:
         try:
             from snapdyn.commands.main import main as command_line
 
-            return command_line()
+            code = command_line()
+            print(end="", flush=True)
+            return code
         except BaseException:
             if received:
                 return 143 if signal.SIGTERM in received else 130

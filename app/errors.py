@@ -11,7 +11,7 @@ import inspect
 import math
 import operator
 import os
-import unicodedata
+import re
 from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from numbers import Real
@@ -30,6 +30,9 @@ FloatArray = NDArray[np.float64]
 LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
 # Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
 LONGEST_PATH, LONGEST_NAME = 4096, 255
+# Control characters besides line ends and tabs, line separators, halves of pairs, embeddings and isolates of
+# bidirectional text.
+HARMFUL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
@@ -44,24 +47,22 @@ class InputError(ValueError):
 
 def printable(text: str) -> str:
     """Return `text` in one line, control characters escaped: a title or a word may hold commands of the terminal."""
-    if text.isprintable():
-        return text
-    line = " ".join(text.split())
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in line)
+    return text if text.isprintable() else escaped(" ".join(text.split()))
+
+
+def escaped(text: object) -> str:
+    """Return a text or path with line ends and all other characters escaped that could make it look like another."""
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in str(text))
 
 
 def visible(text: str) -> str:
     """Return `text` with its lines, and other control characters escaped, for a page, a table or a terminal.
 
     Titles, words and statements come from users' files and texts. A control character in them could change what the
-    terminal shows, and is an error in HTML and LaTeX; half a pair of UTF-16 can be written nowhere.
+    terminal shows, and is an error in HTML and LaTeX; half a pair of UTF-16 can be written nowhere; embeddings and
+    isolates of bidirectional text show what follows in another order.
     """
-    if text.isprintable():
-        return text
-    return "".join(
-        ascii(sign)[1:-1] if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") and sign not in "\n\t" else sign
-        for sign in text
-    )
+    return text if text.isprintable() else HARMFUL.sub(lambda found: escaped(found[0]), text)
 
 
 def shown(value: Any) -> str:

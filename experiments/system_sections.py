@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -72,6 +74,17 @@ class Output(Section):
     """Where the result goes; relative to the run file's folder."""
 
     file: FileName | None = None
+
+    def target(self, run_file: Path) -> Path:
+        """File of the result, by default beside the run file; InputError where it is not below the same folder."""
+        target = run_file.parent / self.file if self.file else run_file.with_suffix(".nc")
+        # A run file may come from somebody else, and links beside it with it.
+        if not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(run_file.parent)):
+            raise InputError(
+                f"expected a result below the folder of {str(run_file)!r}, received {str(target)!r}, which leads out "
+                "of it; if you trust the file, give this place with --out"
+            )
+        return target
 
 
 class SystemSection(Section):

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.terminal import DONE, show, show_table
+from snapdyn.commands.terminal import DONE, show, show_saved, show_table
 
 
 def compare(
@@ -53,5 +53,5 @@ def compare(
             rows.append((str(observable), str(curve), f"{values[at]:.3g}", f"{float(dataset.step[at]):g}"))
     if rows:
         show_table(("observable", "curve", "largest |curve - median|", "at step"), rows)
-    show(f"saved      {files['png']}")
+    show_saved(files["png"])
     return DONE

@@ -22,7 +22,7 @@ def examples(
     from importlib.resources import files
 
     from snapdyn.dynamics.files.storage import output_folder, replacing
-    from snapdyn.errors import InputError
+    from snapdyn.errors import InputError, escaped
 
     contents = dict(_contents(files("snapdyn.examples")))
     changed = [name for name, data in contents.items() if _differs(folder / name, data)]
@@ -35,7 +35,7 @@ def examples(
         output_folder((folder / name).parent)
         with replacing(folder / name) as temporary:
             temporary.write_bytes(data)
-        show(str(folder / name))
+        show(escaped(folder / name))
     return DONE
 
 

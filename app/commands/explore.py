@@ -17,7 +17,8 @@ def explore(
 ) -> int:
     """Explore the dynamics: sliders for the settings, with live attention, gamma and relative gain, and verdicts.
 
-    A marimo notebook opens in the browser (pip install 'snapdyn[explore]'); Ctrl-C ends it.
+    A marimo notebook opens in the browser (pip install 'snapdyn[explore]'); Ctrl-C ends it. Only the printed address,
+    which holds a token, opens it.
 
     Example: snapdyn explore
     """
@@ -35,9 +36,10 @@ def explore(
         )
     options = [*(["--port", str(port)] if port is not None else []), *([] if browser else ["--headless"])]
     with as_file(files("snapdyn.explorer") / "notebook.py") as notebook:
-        # marimo looks for newer versions of itself on the network unless told not to.
-        surroundings = os.environ | {"MARIMO_SKIP_UPDATE_CHECK": "1"}
-        command = [sys.executable, "-m", "marimo", "-y", "run", str(notebook), *options]
+        # marimo looks for newer versions of itself on the network unless told not to, and its token is a hash of
+        # Python, which others could compute for a known seed.
+        surroundings = os.environ | {"MARIMO_SKIP_UPDATE_CHECK": "1", "PYTHONHASHSEED": "random"}
+        command = [sys.executable, "-m", "marimo", "-y", "run", str(notebook), "--token", *options]
         with subprocess.Popen(command, env=surroundings) as server:
             try:
                 code = server.wait()

@@ -48,7 +48,7 @@ def figures(
 
     Example: snapdyn figures 3 --set num_classes=6 --set eta_Z=0.2 --width 3.25 --style icml --out pictures --check
     """
-    from snapdyn.errors import chosen_ids
+    from snapdyn.errors import chosen_ids, escaped
     from snapdyn.figures import FIGURES, write
 
     if listed:
@@ -67,7 +67,7 @@ def figures(
             style=style,
             formats=[name.strip() for name in formats.split(",")],
         )
-    show_table(("id", "title", "picture"), [(f.id, f.title, str(next(iter(f.pictures.values())))) for f in drawn])
+    show_table(("id", "title", "picture"), [(f.id, f.title, escaped(next(iter(f.pictures.values())))) for f in drawn])
     return _show_checks(drawn) if check else DONE
 
 

@@ -23,6 +23,7 @@ def report(
 
     Example: snapdyn report --out report
     """
+    from snapdyn.errors import escaped
     from snapdyn.report.page import build_report
 
     with progress_bar("reporting") as update:
@@ -30,5 +31,5 @@ def report(
     for result in built.report.claims:
         if result.fault:
             say(result.fault)
-    show(f"{built.page}: {built.report.summary}")
+    show(f"{escaped(built.page)}: {built.report.summary}")
     return DONE if built.report.as_expected else DIFFERS

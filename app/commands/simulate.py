@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from snapdyn.commands.options import Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, of_integration, prepare, progress_bar, say, show
+from snapdyn.commands.terminal import (
+    DIFFERS,
+    DONE,
+    INTERRUPTED,
+    of_integration,
+    prepare,
+    progress_bar,
+    say,
+    show,
+    show_saved,
+)
 
 # Growth of a difference between equal classes above which the noise of training leaves the path of a reduced run.
 LARGEST_GROWTH = 1e4
@@ -35,8 +45,7 @@ def simulate(
     from snapdyn.experiments.run_files import Training, read_simulation
 
     simulation = read_simulation(file)
-    inside = simulation.output.file
-    target = out or (file.parent / inside if inside else file.with_suffix(".nc"))
+    target = out or simulation.output.target(file)
     if target.exists() and target.samefile(file):
         raise InputError(
             f"expected another file for the result, received {str(target)!r}, the run file; choose a new name"
@@ -51,7 +60,7 @@ def simulate(
     show_trajectory(trajectory)
     if trajectory.t.size:
         trajectory.save(target)
-        show(f"saved      {target}")
+        show_saved(target)
     _warn_of_an_unstable_path(system, trajectory)
     if trajectory.status == "interrupted":
         return INTERRUPTED
@@ -89,5 +98,5 @@ def _train(training: Training, target: Path) -> int:
         f"{run.entropy[0]:.4g} to {run.entropy[-1]:.4g} nats"
     )
     run.save(target)
-    show(f"saved      {target}")
+    show_saved(target)
     return DONE

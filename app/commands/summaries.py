@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.analytic import transition_time
-from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_table
+from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_saved, show_table
 from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.storage import replacing
@@ -181,7 +181,7 @@ def write_files(folder: Path, run: Trajectory, classes: TextClasses) -> None:
                     (query, next_word, classes.counts[n], classes.words[move.token], ROLES[move.role],
                      f"{move.start:.6g}", f"{move.end:.6g}")
                 )  # fmt: skip
-    show(f"saved      {folder}: classes.nc, trajectory.nc, words.csv")
+    show_saved(*(folder / name for name in ("classes.nc", "trajectory.nc", "words.csv")))
 
 
 # Classes that the summary lists; the file has them all.
@@ -327,14 +327,14 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
     return f"{smallest:.4g}", f"{median:.4g}", f"{largest:.4g}"
 
 
-def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> str:
-    """Draw the phase diagram beside the dataset; names of its files."""
+def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Path]:
+    """Draw the phase diagram beside the dataset; its pictures."""
     from snapdyn.figures.files import write_figure
     from snapdyn.figures.phase_diagrams import draw
 
     picture = partial(draw, x=x, y=y, variable=variable)
     files = write_figure(folder, name, dataset, picture, {"sweep": name}, time.perf_counter(), with_data=False)
-    return f"{files['png']}, {files['pdf']}"
+    return [files["png"], files["pdf"]]
 
 
 def _cell_name(result: SweepResult, number: int) -> str:

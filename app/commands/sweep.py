@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from snapdyn.commands.options import Jobs, Load
-from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show
+from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_saved
 
 
 def sweep(
@@ -40,12 +40,12 @@ def sweep(
     if result.path is None:
         show("saved      nothing, since no cell is finished")
     else:
-        saved = [str(result.path)]
+        saved = [result.path]
         if phase is not None and result.stopped == "":
-            saved.append(draw_diagram(out, described.name, result.dataset, phase.x, phase.y, phase.variable))
+            saved += draw_diagram(out, described.name, result.dataset, phase.x, phase.y, phase.variable)
         elif phase is not None and (picture := result.path.with_suffix(".png")).exists():
-            say(f"{picture} is of an earlier run; the same command draws it anew when all cells are there")
-        show(f"saved      {', '.join(saved)}")
+            say(f"{str(picture)!r} is of an earlier run; the same command draws it anew when all cells are there")
+        show_saved(*saved)
     if result.stopped == "interrupted":
         return INTERRUPTED
     if result.stopped:

@@ -21,8 +21,10 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 def say(sentence: str) -> None:
-    """Print one sentence on stderr."""
-    print(f"snapdyn: {_visible(sentence)}", file=sys.stderr)
+    """Print one sentence on stderr, in one line."""
+    from snapdyn.errors import printable  # here, since it loads numpy
+
+    print(f"snapdyn: {printable(sentence)}", file=sys.stderr)
 
 
 def show(text: str, end: str = "\n") -> None:
@@ -30,8 +32,15 @@ def show(text: str, end: str = "\n") -> None:
     print(_visible(text), end=end)
 
 
+def show_saved(*files: Path) -> None:
+    """Print where the results are, one line whatever the names hold."""
+    from snapdyn.errors import escaped
+
+    show(f"saved      {', '.join(map(escaped, files))}")
+
+
 def _visible(text: str) -> str:
-    from snapdyn.errors import visible  # here, since it loads numpy
+    from snapdyn.errors import visible
 
     return visible(text)
 

@@ -114,7 +114,8 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
     Raises
     ------
     InputError
-        The folder cannot be created, or not be written to; what has the name of a file is no regular file.
+        The folder cannot be created, or not be written to; what has the name of a file is no regular file, or a link
+        to a file in a folder that cannot be written to.
     """
     folder = Path(path)
     try:
@@ -128,7 +129,8 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
             "choose another folder"
         ) from error
     for name in files:
-        _file_behind(folder / name)
+        if (target := _file_behind(folder / name)) != folder / name:
+            output_folder(target.parent)  # the temporary file is written beside the file that a link leads to
     return folder
 
 

@@ -43,14 +43,15 @@ def test_without_marimo_it_says_what_to_install(
 
 
 def test_starts_marimo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the notebook of the package runs, on the port that was asked for, without a browser."""
+    """Assert that the notebook of the package runs, with a token, on the port that was asked for, without a browser."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(subprocess, "Popen", Server)
     assert main(["explore", "--port", "2718", "--no-browser"]) == 0
     command, env = Server.called
     assert command[:5] == [sys.executable, "-m", "marimo", "-y", "run"]
     assert Path(command[5]).name == "notebook.py"
-    assert command[6:] == ["--port", "2718", "--headless"]
+    assert command[6:] == ["--token", "--port", "2718", "--headless"]
+    assert env["PYTHONHASHSEED"] == "random"
     assert env["MARIMO_SKIP_UPDATE_CHECK"] == "1"
 
 

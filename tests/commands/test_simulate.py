@@ -42,6 +42,40 @@ def test_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pyte
     assert (tmp_path / "taken").read_text() == "mine"
 
 
+@pytest.mark.parametrize("file", ["../a.nc", "sub/../../a.nc", "/OUTSIDE/a.nc", "out/a.nc", "link.nc", "loop.nc"])
+def test_a_run_file_writes_below_its_own_folder_only(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence for a place outside, by name or by a link, and that nothing is written there or computed."""
+    monkeypatch.setattr("snapdyn.experiments.system_sections.integrate", lambda *_, **__: pytest.fail("computed"))
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "mine.nc").write_text("mine")
+    (inside / "out").symlink_to(outside)
+    (inside / "link.nc").symlink_to(outside / "mine.nc")
+    (inside / "loop.nc").symlink_to("loop.nc")
+    place = file.replace("/OUTSIDE", str(outside))
+    refused = refusal(TABLE + f'[output]\nfile = "{place}"\n', inside, capsys)
+    assert "the link" in refused if file == "loop.nc" else "leads out of it; if you trust the file" in refused
+    assert [path.name for path in outside.iterdir()] == ["mine.nc"]
+    assert (outside / "mine.nc").read_text() == "mine"
+
+
+def test_a_link_beside_the_run_file_does_not_lead_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the default place is held to the same, and that --out writes where it says."""
+    (tmp_path / "inside").mkdir()
+    file, result = tmp_path / "inside" / "run.toml", tmp_path / "mine.nc"
+    file.write_text(TABLE)
+    result.write_text("mine")
+    file.with_suffix(".nc").symlink_to(result)
+    assert main(["simulate", str(file)]) == 2
+    assert "leads out of it" in capsys.readouterr().err
+    assert result.read_text() == "mine"
+    assert main(["simulate", str(file), "--out", str(result)]) == 0
+    assert snapdyn.load(result).success
+
+
 def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that the saved trajectory equals the same run through the library, and what is printed about it."""
     file = tmp_path / "run.toml"

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from socket import socket
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.error import HTTPError, URLError
+from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import numpy as np
 import pytest
@@ -23,10 +23,7 @@ from matplotlib.image import imread
 from tests.explorer.browser import CHROMIUM, Page, opened
 
 pytest.importorskip("marimo", reason="marimo is not installed (pip install 'snapdyn[explore]')")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
-]
+pytestmark = pytest.mark.slow
 PATIENCE = 120.0  # seconds: a first run compiles
 IMAGE = "document.querySelector('img[alt^=attention]')"
 
@@ -45,14 +42,16 @@ def server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "snapdyn", "explore", "--no-browser", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             deadline = time.monotonic() + PATIENCE
             while not answers(f"http://127.0.0.1:{port}/"):
                 assert process.poll() is None
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
-            yield f"http://127.0.0.1:{port}/", process
+            assert process.stdout is not None
+            shown = next(line for line in process.stdout if "URL: http" in line)
+            yield f"http://127.0.0.1:{port}/?{shown.strip().partition('?')[2]}", process
         finally:
             if process.poll() is None:
                 process.terminate()
@@ -61,6 +60,8 @@ def server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
 @pytest.fixture(scope="module")
 def page(server: tuple[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The open notebook, its picture and its table shown."""
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine")
     with opened(tmp_path_factory.mktemp("browser") / "profile") as browser:
         browser.open(server[0])
         browser.wait(f"{IMAGE}?.naturalWidth", PATIENCE)
@@ -93,6 +94,18 @@ def value(page: Page, number: int) -> int:
         f"[...document.querySelectorAll('marimo-slider')][{number}].shadowRoot.querySelector('[role=slider]')"
         ".getAttribute('aria-valuenow')"
     ))  # fmt: skip
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "other.example"])
+def test_only_the_printed_address_opens_the_notebook(host: str, server: tuple[str, Any]) -> None:
+    """Assert that a page without the token is that of the login, that calls are refused, whatever the Host header."""
+    bare = server[0].partition("?")[0]
+    with urlopen(Request(bare, headers={"Host": host}), timeout=PATIENCE) as answer:
+        assert "/auth/login" in answer.url
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(Request(f"{bare}api/kernel/instantiate", b"{}", {"Host": host}), timeout=PATIENCE)
+    with build_opener(HTTPCookieProcessor()).open(server[0], timeout=PATIENCE) as answer:
+        assert "/auth/login" not in answer.url
 
 
 def test_the_page_shows_plots_and_verdicts(page: Page, tmp_path: Path) -> None:
@@ -150,7 +163,7 @@ def test_an_impossible_setting_is_a_sentence(page: Page) -> None:
 
 def test_sigterm_ends_the_server(server: tuple[str, subprocess.Popen[str]], page: Page) -> None:
     """Assert exit code 143 of `snapdyn explore`, and that nothing answers any more."""
-    address, process = server
+    address, process = server[0].partition("?")[0], server[1]
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 143
     deadline = time.monotonic() + PATIENCE

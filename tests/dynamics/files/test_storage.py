@@ -97,6 +97,14 @@ def test_the_target_of_a_link_is_written_and_the_link_stays(tmp_path: Path) -> N
     assert list(file.parent.iterdir()) == [file]
 
 
+@pytest.mark.skipif(not Path("/proc/version").is_file(), reason="no folder on this system that takes no file from root")
+def test_the_folder_behind_a_link_is_checked_as_well(tmp_path: Path) -> None:
+    """Assert one sentence before anything is computed where the file behind a link lies in a folder that takes none."""
+    (tmp_path / "a.txt").symlink_to("/proc/version")
+    with pytest.raises(InputError, match="expected a folder that can be written to, received '/proc'"):
+        output_folder(tmp_path, "a.txt")
+
+
 def test_folders_are_made_or_refused(tmp_path: Path) -> None:
     """Assert that missing folders are made, and that a file in the way is one sentence."""
     assert output_folder(tmp_path / "a" / "b").is_dir()
