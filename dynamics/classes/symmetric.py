@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from snapdyn.dynamics.classes.table import (
     checked_vocab_size,
     require_comparable,
 )
-from snapdyn.errors import InputError, positive, positive_array, shown, whole
+from snapdyn.errors import MOST_LISTED, InputError, list_of, positive, positive_array, shown, whole
 from snapdyn.memory import fits, require_memory
 
 LARGEST_NUMBER = 2**53  # of classes, tokens and outputs: whole numbers up to here are exact in float64
@@ -138,7 +139,7 @@ class SymmetricClasses(SequenceClasses):
         first_query: int = 0,
         first_next_token: int = 0,
     ) -> None:
-        self.kinds: tuple[ClassKind, ...] = tuple(kinds)
+        self.kinds: tuple[ClassKind, ...] = tuple(list_of("kinds", kinds, ClassKind))
         if not self.kinds:
             raise InputError("expected at least one kind of classes, received none; give a ClassKind")
         require_comparable(np.array([kind.weight for kind in self.kinds]))
@@ -416,7 +417,7 @@ def symmetric_classes(
     listed = [kinds] if isinstance(kinds, ClassKind | Mapping) else kinds
     if isinstance(listed, str) or not isinstance(listed, Iterable):
         raise InputError(f"expected kinds as a list of ClassKind, received {shown(kinds)}")
-    return SymmetricClasses([_kind(each) for each in listed], num_queries, vocab_size)
+    return SymmetricClasses([_kind(each) for each in islice(listed, MOST_LISTED + 1)], num_queries, vocab_size)
 
 
 def _kind(given: Any) -> ClassKind:

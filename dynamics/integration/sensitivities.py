@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from snapdyn.dynamics.systems.variational import (
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import LARGEST_WHOLE, InputError, choice, finite_array, instance, number, shown, unknown_name, whole
 
+MOST_PARAMETERS = 10_000
 # Rows of a direction in P sum to 0 within this share of their absolute values.
 ROW_SUM_TOLERANCE = 1e-9
 
@@ -178,6 +180,7 @@ def sensitivity(
     wrt: Any = ("eta_Y", "eta_Z"),
     rtol: float = 1e-9,
     atol: float = 1e-11,
+    most_evaluations: int | None = None,
 ) -> Sensitivity:
     """Integrate a system with its derivatives with respect to parameters.
 
@@ -199,6 +202,8 @@ def sensitivity(
     atol : float
         Absolute tolerance of the state, and of derivatives with respect to the logarithm of a parameter or to a
         direction of unit size.
+    most_evaluations : int, optional
+        As in `integrate`: a run that is estimated to take too long is refused without it.
 
     Returns
     -------
@@ -226,7 +231,7 @@ def sensitivity(
     instance("system", system, System, "build one, such as MeanField(classes, eta_Y, eta_Z)")
     directions = checked_directions(system, wrt)
     augmented = _with_derivatives(system, directions)
-    run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
+    run = integrate(augmented, t_eval, rtol=rtol, atol=atol, most_evaluations=most_evaluations)
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.success:
@@ -296,9 +301,12 @@ def checked_directions(system: System, wrt: Any) -> list[Direction]:
     InputError
         An unknown parameter, one that is no real number, a name twice, or a direction of another shape.
     """
-    entries = [wrt] if isinstance(wrt, str) else list(wrt) if isinstance(wrt, Iterable) else []
-    if not entries:
-        raise InputError(f"expected wrt with at least one parameter, received {shown(wrt)}; write ('eta_Y', 'eta_Z')")
+    listed = [wrt] if isinstance(wrt, str) else wrt if isinstance(wrt, Iterable) else ()
+    entries = list(islice(listed, MOST_PARAMETERS + 1))
+    if not 0 < len(entries) <= MOST_PARAMETERS:
+        raise InputError(
+            f"expected wrt with 1 to {MOST_PARAMETERS} parameters, received {shown(wrt)}; write ('eta_Y', 'eta_Z')"
+        )
     found = [_checked_direction(system, entry) for entry in entries]
     names = [direction.kind for direction in found if direction.values is None]
     if len(set(names)) < len(names):
