@@ -1,8 +1,8 @@
 """Checks of input: one sentence that says what was expected, received, and what to do."""
 
-from typing import itertools
+import itertools
+from typing import Any
 
-import Any
 import numpy as np
 import pytest
 

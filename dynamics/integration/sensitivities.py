@@ -305,7 +305,8 @@ def checked_directions(system: System, wrt: Any) -> list[Direction]:
     entries = list(islice(listed, MOST_PARAMETERS + 1))
     if not 0 < len(entries) <= MOST_PARAMETERS:
         raise InputError(
-            f"expected wrt with 1 to {MOST_PARAMETERS} parameters, received {shown(wrt)}; write ('eta_Y', 'eta_Z')"
+            f"expected wrt with at least one parameter and at most {MOST_PARAMETERS}, received {shown(wrt)}; write "
+            "('eta_Y', 'eta_Z')"
         )
     found = [_checked_direction(system, entry) for entry in entries]
     names = [direction.kind for direction in found if direction.values is None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -193,6 +194,7 @@ def test_the_best_change_of_P_is_the_best_when_done() -> None:
         ([("P", np.eye(2, 30))], "0 where P is 0|sum to 0"),
         ([("z_initial", np.ones((1, 2)))], "shape"),
         (3, "at least one parameter"),
+        (itertools.repeat("eta_Y"), "at most 10000"),
     ],
 )
 def test_wrong_parameters_are_refused(wrt: Any, sentence: str) -> None:
