@@ -16,13 +16,14 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Ints
-from snapdyn.errors import InputError, choice, shown
+from snapdyn.errors import MOST_LISTED, InputError, choice, shown
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it
@@ -243,11 +244,12 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
     try:
-        given = [Path(path) if str(path) else None for path in paths]
+        given = [Path(path) if str(path) else None for path in islice(paths, MOST_LISTED + 1)]
     except TypeError as error:
         raise InputError(f"expected a path or a list of paths of text, received {shown(paths)}") from error
-    if not given:
-        raise InputError("expected at least one path of a text, received an empty list")
+    if not 0 < len(given) <= MOST_LISTED:
+        received = "more" if given else "an empty list"
+        raise InputError(f"expected at least one path of a text and at most {MOST_LISTED}, received {received}")
     files: list[Path] = []
     for path in given:
         if path is None:
