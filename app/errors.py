@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 FloatArray = NDArray[np.float64]
 """Numbers of any shape; a function that returns one for scalar arguments returns a numpy float."""
 
+MOST_LISTED = 10**6  # entries of a list that a user gives; an iterable may be endless
 LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
 # Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
 LONGEST_PATH, LONGEST_NAME = 4096, 255
@@ -130,7 +131,7 @@ def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
     try:
         if not isinstance(values, (str, bytes)):
             for value in values:
-                if not isinstance(value, kinds):
+                if not isinstance(value, kinds) or len(found) == MOST_LISTED:
                     break
                 found.append(value)
             else:
@@ -139,8 +140,9 @@ def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
         raise
     except Exception:  # not iterable, beyond the memory, or an object of another library with an error of its own
         pass
+    many = f" of at most {MOST_LISTED}" if len(found) == MOST_LISTED else ""
     expected = " or ".join(kind.__name__ for kind in kinds)
-    raise InputError(f"expected {name} to be a list of {expected}, received {shown(values)}; write [...]")
+    raise InputError(f"expected {name} to be a list{many} of {expected}, received {shown(values)}; write [...]")
 
 
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:

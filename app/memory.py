@@ -1,4 +1,4 @@
-"""Memory: what fits, asked before arrays are allocated whose size a user chooses; arrays for compiled loops."""
+"""Memory and work: what fits and what can be paid, asked before anything starts; arrays for compiled loops."""
 
 from __future__ import annotations
 
@@ -13,6 +13,30 @@ from snapdyn.errors import InputError
 
 # Less is given without looking at what is free.
 ALWAYS_FREE = 2**27  # bytes
+
+# Multiplications that one measurement of a check may take: some 5 seconds on one core where nothing else runs. Whole
+# checks of 150 to 1000 classes with one common token then took 3 to 24 seconds.
+MOST_MULTIPLICATIONS = 2e10
+# The same of a run that a user starts: 5 minutes on one core where the tables stay in the cache, up to four times as
+# long where they do not (500 unlike classes of 2000 tokens, 1e12: 1e9 multiplications a second).
+MOST_OF_A_RUN = 1.2e12
+# Evaluations that a run takes: 300 to 2600 were counted on 300 classes.
+EVALUATIONS = 1000
+
+
+class Unaffordable(InputError):
+    """A computation that is too large, refused before it starts."""
+
+
+def require_affordable(
+    what: str, multiplications: float, most: float = MOST_MULTIPLICATIONS, remedy: str = "fewer classes or tokens"
+) -> None:
+    """Raise Unaffordable where a computation is estimated to take more than `most` multiplications."""
+    if multiplications > most:
+        raise Unaffordable(
+            f"expected {what} to take at most {most:.2g} multiplications, received an estimate of "
+            f"{multiplications:.2g}, {multiplications / 4e9:.2g} seconds or more on one core; use {remedy}"
+        )
 
 
 def require_memory(what: str, size: float, remedy: str) -> None:

@@ -47,7 +47,8 @@ def plot(
         or of a comparison.
     what : str, optional
         Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of an own
-        system. Report: "margins", and fit: "profiles", which may be left out. Ladder: an observable, such as "z". Sweep: a variable, drawn as a phase diagram.
+        system. Report: "margins", and fit: "profiles", which may be left out. Ladder: an observable, such as "z".
+        Sweep: a variable, drawn as a phase diagram.
         Comparison: an observable, such as "entropy 0".
     ax : matplotlib Axes, optional
         Default: new ones, of one column's width, from matplotlib.pyplot.
@@ -84,7 +85,7 @@ def plot(
     draw, known = _drawing(thing)
     if what is None and known is not None and len(known) == 1:
         what = known[0]
-    what = text("what", what)
+    what = text("what", what or "")
     if known is not None:
         choice("what", what, known)
         known_options(what, options, ("x", "y") if draw is _draw_sweep else ())

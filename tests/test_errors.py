@@ -1,5 +1,6 @@
 """Checks of input: one sentence that says what was expected, received, and what to do."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,8 @@ def test_lists_are_checked_entry_by_entry() -> None:
     for values in (endless, "abc", 3, None, [["a"]]):
         with pytest.raises(InputError, match=r"^expected names to be a list of str, received .*; write"):
             errors.list_of("names", values, str)
+    with pytest.raises(InputError, match=r"^expected names to be a list of at most 1000000 of str, received repeat"):
+        errors.list_of("names", itertools.repeat("a"), str)
     assert errors.list_of("names", ("a", "b"), str) == ["a", "b"]
     with pytest.raises(InputError, match="to be a list of str or int, received"):
         errors.list_of("names", ["a", 2, 0.5], str, int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name
+from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name, whole
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.design import design_of
 from snapdyn.validation.instance_checks import check
@@ -28,6 +29,7 @@ def boundary(
     rung: str | None = None,
     seq_len: int | None = None,
     momentum: float = 0.0,
+    most_evaluations: int | None = None,
 ) -> Map:
     """Measure where a claim's statement holds on a family of classes.
 
@@ -52,6 +54,8 @@ def boundary(
         Number of contextual tokens T-1; default infinite.
     momentum : float
         Heavy-ball momentum.
+    most_evaluations : int, optional
+        Points that are measured at most; default the instances on which `validate` measures the claim at level full.
 
     Returns
     -------
@@ -62,7 +66,8 @@ def boundary(
     Raises
     ------
     InputError
-        The claim is not about one instance, an axis is unknown, or its values do not increase; or what `check` raises.
+        The claim is not about one instance, an axis is unknown, its values do not increase, or the points are too many;
+        or what `check` raises.
 
     Examples
     --------
@@ -94,6 +99,13 @@ def boundary(
     for name, axis in values.items():
         if axis.ndim != 1 or (np.diff(axis) <= 0).any():
             raise InputError(f"expected axis {shown(name)} as increasing values, received {axis}")
+    points = math.prod(axis.size for axis in values.values())
+    paid = max(prop.evaluations[1] for prop in entry.properties)
+    if points > (paid if most_evaluations is None else whole("most_evaluations", most_evaluations, 1)):
+        raise InputError(
+            f"expected at most {most_evaluations or paid} points to measure {claim} at, received {points}; use fewer "
+            f"values, or most_evaluations={points}"
+        )
     defaults = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
     options: dict[str, Any] = {"only": [claim], "rungs": [rung] if rung else ()}
 

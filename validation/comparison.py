@@ -17,11 +17,21 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.training.explicit_steps import descend
+from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, instance, positive, shown, whole
+from snapdyn.errors import InputError, choice, instance, list_of, positive, shown, whole
 from snapdyn.validation.observables import OF_THEORY, transition_times
-from snapdyn.validation.rungs.run import EXACT, FINITE_LENGTH, MEAN_FIELD, ORBIT, TOLERANCES, NotApplicable, run_on_rung
+from snapdyn.validation.rungs.run import (
+    EXACT,
+    FINITE_LENGTH,
+    MEAN_FIELD,
+    ORBIT,
+    TOLERANCES,
+    NotApplicable,
+    most_of_flow,
+    run_on_rung,
+)
 
 CURVES = {
     "mean_field": "mean field",
@@ -94,10 +104,9 @@ def compute(
     KeyboardInterrupt
         If Ctrl-C stopped a run.
     """
-    seeds = [int(seed) for seed in seeds]
-    if not seeds or not observables:
-        raise InputError(f"expected at least one seed and one observable, received {len(seeds)} and {len(observables)}")
-    _check_names(observables, curves)
+    _, seeds = seed_list(seeds)
+    observables, curves = _checked_names(observables, curves)
+    most_evaluations = settings.pop("most_evaluations", None)
     if len(set(seeds)) < len(seeds):
         raise InputError(f"expected seeds without repetition, received {seeds}; name each once")
     other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
@@ -122,7 +131,8 @@ def compute(
     values = np.array([_curves(run, observables) for run in runs])
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
     recorded = {"sgd": values, "step": steps_kept, "updates": steps_kept, "t": t, "seed": seeds}
-    return _over_theory(recorded, classes, (eta_Y, eta_Z), settings, observables, curves, with_transitions=not other)
+    rates = eta_Y, eta_Z
+    return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, not other)
 
 
 def compare(
@@ -132,6 +142,7 @@ def compare(
     eta_Z: float,
     observables: Sequence[str] | None = None,
     curves: Sequence[str] = ("mean_field",),
+    most_evaluations: int | None = None,
 ) -> xarray.Dataset:
     """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
 
@@ -152,6 +163,8 @@ def compare(
     curves : sequence of str
         Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" its updates, momentum
         and `rate_factor` too.
+    most_evaluations : int, optional
+        Evaluations of its rate that a curve may take; default 500,000 for small tables, else what `integrate` allows.
 
     Returns
     -------
@@ -176,7 +189,7 @@ def compare(
         observables = ["loss"] if trace.loss is not None else []
         if trace.entropy is not None or trace.attention is not None:
             observables += [f"entropy {n}" for n in range(min(4, classes.num_classes))]
-    _check_names(observables, curves)
+    observables, curves = _checked_names(observables, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     if trace.steps.size < 2:
         raise InputError("expected a trace of at least two recorded steps, received one; record more")
@@ -191,7 +204,7 @@ def compare(
         "seed": list(range(trace.num_seeds)),
     }  # fmt: skip
     rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-    return _over_theory(recorded, classes, rates, settings, observables, curves, with_transitions=True)
+    return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, True)
 
 
 def _curves(run: Trajectory, observables: Sequence[str]) -> list[Floats]:
@@ -224,13 +237,15 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
         return (c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0
 
 
-def _check_names(observables: Sequence[str], curves: Sequence[str]) -> None:
+def _checked_names(observables: Sequence[str], curves: Sequence[str]) -> tuple[list[str], list[str]]:
+    observables, curves = list_of("observables", observables, str), list_of("curves", curves, str)
     if not observables:
         raise InputError("expected at least one observable, received none; add one")
     for curve in curves:
         choice("curve", curve, CURVES)
     if len(set(curves)) < len(curves):
-        raise InputError(f"expected curves without repetition, received {list(curves)}; name each once")
+        raise InputError(f"expected curves without repetition, received {curves}; name each once")
+    return observables, curves
 
 
 def _over_theory(
@@ -240,15 +255,17 @@ def _over_theory(
     settings: dict[str, Any],
     observables: Sequence[str],
     curves: Sequence[str],
+    most_evaluations: int | None,
     with_transitions: bool,
 ) -> xarray.Dataset:
     """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock."""
     (eta_Y, eta_Z), t = rates, recorded["t"]
+    limit = {"most_evaluations": most_of_flow(classes, most_evaluations)}
     try:
         theory = [
             _descent(classes, rates, recorded["updates"], settings)
             if curve == "descent"
-            else _theory(curve, classes, eta_Y, eta_Z, t, settings)
+            else _theory(curve, classes, eta_Y, eta_Z, t, settings, limit)
             for curve in curves
         ]
     except RuntimeError as error:
@@ -312,10 +329,16 @@ def _descent(
 
 
 def _theory(
-    curve: str, classes: SequenceClasses, eta_Y: float, eta_Z: float, t: np.ndarray, settings: dict[str, Any]
+    curve: str,
+    classes: SequenceClasses,
+    eta_Y: float,
+    eta_Z: float,
+    t: np.ndarray,
+    settings: dict[str, Any],
+    limit: dict[str, Any],
 ) -> Trajectory:
     seq_len = settings.get("seq_len")
-    options: dict[str, Any] = {"beta": "exact"} if curve == "closed_form" else dict(TOLERANCES)
+    options: dict[str, Any] = {"beta": "exact"} if curve == "closed_form" else TOLERANCES | limit
     if curve == "mean_field":
         options["residual"] = settings.get("residual", False)
     elif settings.get("residual"):

@@ -7,32 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.errors import InputError
 
 LINEAR_ALGEBRA = "linear algebra"
 """Rung of checks on attention vectors and their overlaps alone, without any dynamics."""
 EPS = float(np.finfo(float).eps)
 IDENTITY_ERROR = 1e-12
 """Relative error allowed where two evaluations of one identity in float64 are compared."""
-
-# Multiplications that one measurement may take: some 5 seconds on one core. Whole checks of 150 to 1000 classes with
-# one common token then took 3 to 24 seconds.
-MOST_MULTIPLICATIONS = 2e10
-# Evaluations that a run takes: 300 to 2600 were counted on 300 classes.
-EVALUATIONS = 1000
-
-
-class Unaffordable(InputError):
-    """A computation that is too large, refused before it starts."""
-
-
-def require_affordable(what: str, multiplications: float) -> None:
-    """Raise Unaffordable where a computation is estimated to take more than MOST_MULTIPLICATIONS."""
-    if multiplications > MOST_MULTIPLICATIONS:
-        raise Unaffordable(
-            f"{what} is estimated to take {multiplications:.2g} multiplications, {multiplications / 4e9:.2g} seconds "
-            f"on one core, more than the {MOST_MULTIPLICATIONS:.0e} that are allowed; it was not started"
-        )
 
 
 def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats]:

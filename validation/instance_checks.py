@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
+from snapdyn.memory import Unaffordable
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.dense_algebra import Unaffordable
 from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim

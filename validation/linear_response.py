@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
+from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.visits import outputs

@@ -10,7 +10,7 @@ from typing import Any
 
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
-from snapdyn.validation.dense_algebra import Unaffordable
+from snapdyn.memory import Unaffordable
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family

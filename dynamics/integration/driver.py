@@ -86,7 +86,8 @@ def integrate(
         both cost more than z in large systems.
     most_evaluations : int, optional
         A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number. None: a
-        run warns where an estimate of the evaluations that are left exceeds 10,000,000.
+        run is refused, or ends, where it is estimated to take more than 1.2e12 multiplications (five minutes on one
+        core, or more).
     reduce : "auto", True or False
         Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); results are those of the full
         system up to rounding where the symmetric path is stable (`growth_of_differences` tells). For MeanField,
@@ -295,7 +296,7 @@ def integrate_many(
     Raises
     ------
     InputError
-        As in `integrate`, or if a member is not a System; the message names the member.
+        As in `integrate`, with the number of the member; or what is no list of systems.
 
     Examples
     --------
@@ -376,7 +377,7 @@ def _step_by_step(
     watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
     recorder.events = watcher.records
     next_report = time.perf_counter()
-    outlook = Outlook(solver, float(recorder.times[-1]))
+    outlook = Outlook(solver, plan, request)
     while solver.status == "running":
         if stop_asked.is_set():
             raise KeyboardInterrupt
@@ -396,8 +397,8 @@ def _step_by_step(
             recorder.save_up_to(stop, dense.rows)
             return "terminated", _stopped_by(watcher, stop)
         recorder.save_up_to(t, dense.rows)
-        if not request.most_evaluations:
-            outlook.look(recorder.steps, t)
+        if too_long := outlook.look(recorder.steps, t):
+            return "failed", too_long
         if progress and time.perf_counter() >= next_report:
             progress(t, solver.t / solver.t_bound)
             next_report = time.perf_counter() + PROGRESS_INTERVAL
@@ -421,7 +422,7 @@ def _compiled_steps(
         watcher, samples = EventWatcher(plan.system, clock, request.events, solver.y), _samples(solver)
         recorder.events = watcher.records
     most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
-    outlook = Outlook(solver, float(times[-1]))
+    outlook = Outlook(solver, plan, request)
     try:
         while solver.status == "running":
             if stop_asked.is_set():
@@ -429,6 +430,8 @@ def _compiled_steps(
             started = time.perf_counter()
             if request.most_evaluations:  # about a dozen evaluations a step
                 most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
+            # So that the outlook does not depend on the speed of the machine.
+            most_steps = min(most_steps, outlook.next_look - solver.steps)
             saves = Rows(save_at, saved[filled:], losses[filled:])
             number, sampled, reason = solver.advance(saves, most_steps, samples)
             seconds = time.perf_counter() - started
@@ -450,8 +453,8 @@ def _compiled_steps(
                 1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
             )
             t = clock.to_time(solver.t)
-            if not request.most_evaluations:
-                outlook.look(solver.steps, t)
+            if too_long := outlook.look(solver.steps, t):
+                return "failed", too_long
             if progress:
                 progress(t, solver.t / solver.t_bound)
             if filled == len(saved):

@@ -9,12 +9,13 @@ import numpy as np
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.integration.clock import TIME_ITSELF, Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
+from snapdyn.dynamics.kernels.dormand_prince import VECTORS
 from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
 from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
 from snapdyn.errors import InputError
-from snapdyn.memory import fits
+from snapdyn.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
@@ -34,8 +35,29 @@ def plan_run(full: System, request: Request) -> Plan:
     Raises
     ------
     InputError
-        The method cannot integrate this system, or not on one value for all that stay equal.
+        The method cannot integrate this system, or not on one value for all that stay equal; or the run does not fit
+        into memory, or is estimated to take too long and has no limit of its own.
     """
+    plan = _chosen(full, request)
+    if plan.interrupted or request.times[-1] == 0:
+        return plan
+    system = plan.system
+    if plan.method == "DOP853" and plan.integrator is not FACTORED:
+        require_memory(
+            f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
+        )
+    if request.most_evaluations is None:
+        require_affordable(
+            f"a run of {system.name} with {system.size} state values, in some {EVALUATIONS} evaluations,",
+            EVALUATIONS * system.multiplications,
+            MOST_OF_A_RUN,
+            "fewer classes or tokens, or most_evaluations to run it nevertheless",
+        )
+    return plan
+
+
+def _chosen(full: System, request: Request) -> Plan:
+    """System, method, variable and form of a run."""
     method, reduce = request.method, request.reduce
     default = "DOP853" if full.integrator is None else "compiled"
     is_reducible = type(full) in REDUCIBLE

@@ -194,6 +194,7 @@ def sensitivity(
     atol: float = 1e-11,
     step_size: float | None = None,
     momentum: float = 0.0,
+    most_evaluations: int | None = None,
 ) -> Sensitivity:
     """Integrate a system with its derivatives with respect to parameters, or make its finite steps with them.
 
@@ -220,6 +221,8 @@ def sensitivity(
         which gives the exact derivatives of the steps. `t_eval` are then whole multiples of h.
     momentum : float
         mu of the heavy ball, with `step_size`.
+    most_evaluations : int, optional
+        As in `integrate`: a run that is estimated to take too long is refused without it.
 
     Returns
     -------
@@ -252,7 +255,7 @@ def sensitivity(
             raise InputError(
                 f"expected step_size with momentum, received momentum = {shown(momentum)} alone; give step_size=1.0"
             )
-        run = integrate(augmented, t_eval, rtol=rtol, atol=atol)
+        run = integrate(augmented, t_eval, rtol=rtol, atol=atol, most_evaluations=most_evaluations)
     else:
         steps = _whole_steps(t_eval, positive("step_size", step_size))
         run = descend(augmented, int(steps.max(initial=0)), step_size, momentum, record=steps)

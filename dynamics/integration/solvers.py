@@ -6,7 +6,6 @@ Also what a run says whose solver fails, or would take very long: at which time,
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Fact
 from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.memory import scratch
+from snapdyn.memory import MOST_OF_A_RUN, scratch
 
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
@@ -30,7 +29,7 @@ REASONS = {
 NOTHING = np.empty(0)
 NO_SAMPLES = kernel.Rows(NOTHING, np.empty((0, 1)), NOTHING)
 IMPLICIT_OF_SCIPY = ("LSODA", "BDF", "Radau")  # they take a Jacobian
-MOST_EVALUATIONS_LEFT = 10_000_000  # seconds of compiled steps of a hundred state values, minutes of steps in Python
+STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Python in one evaluation, some 30 us
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
@@ -274,7 +273,7 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
 
 
 class Outlook:
-    """Estimate of the evaluations that are left; warns once where they exceed `MOST_EVALUATIONS_LEFT`.
+    """Estimate of the evaluations that are left, and the end of a run that has no limit where they cannot be paid.
 
     It takes as many evaluations for each further factor e of t as between the last two looks. Steps that grow with t,
     as the dynamics slows down, need about so many; where the steps do not grow, it is a lower bound.
@@ -283,31 +282,32 @@ class Outlook:
     ----------
     solver : object
         One of `new_solver`.
-    t_end : float
-        Last time in batch-size-1 steps.
+    plan : Plan
+    request : Request
+        Has the last time in batch-size-1 steps, and the limit.
     """
 
-    def __init__(self, solver: Any, t_end: float) -> None:
-        self._solver, self._t_end = solver, t_end
-        self._next_look: float = FIRST_LOOK
+    def __init__(self, solver: Any, plan: Plan, request: Request) -> None:
+        self._solver, self._t_end = solver, float(request.times[-1])
+        in_python = 0.0 if plan.integrator else STEP_IN_PYTHON
+        self._most = math.inf if request.most_evaluations else MOST_OF_A_RUN / (plan.system.multiplications + in_python)
+        self.next_look = FIRST_LOOK  # in steps
         self._t, self._evaluations = 0.0, 0
 
-    def look(self, steps: int, t: float) -> None:
-        """Warn if too many evaluations are left after `steps` steps, at time t."""
-        if steps < self._next_look:
-            return
+    def look(self, steps: int, t: float) -> str:
+        """Why the run ends after `steps` steps, at time t: too many evaluations are left; else nothing."""
+        if steps < self.next_look:
+            return ""
         evaluations = int(self._solver.nfev)
         left = 0.0
         if t > self._t > 0.0:
             left = (evaluations - self._evaluations) * math.log(self._t_end / t) / math.log(t / self._t)
-        self._next_look, self._t, self._evaluations = 2 * steps, t, evaluations
-        if left > MOST_EVALUATIONS_LEFT:
-            self._next_look = math.inf
-            method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
-            warnings.warn(
-                f"expected at most {MOST_EVALUATIONS_LEFT} evaluations of the right-hand side to the end of a run, "
-                f"received an estimate of {left:.2g} from t = {t:.4g}, reached by {evaluations}, to t_end = "
-                f"{self._t_end:.4g}; try {method}a looser rtol, slower rates or an earlier last time, or "
-                "limit the run by most_evaluations",
-                stacklevel=2,
-            )
+        self.next_look, self._t, self._evaluations = 2 * steps, t, evaluations
+        if left <= self._most:
+            return ""
+        method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
+        return (
+            f"stopped, since the end was estimated to take {left:.2g} evaluations of the right-hand side from t = "
+            f"{t:.4g}, reached by {evaluations}, to t_end = {self._t_end:.4g}, more than {self._most:.2g}; try {method}"
+            "a looser rtol, slower rates or an earlier last time, or most_evaluations to run on"
+        )

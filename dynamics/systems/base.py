@@ -122,6 +122,11 @@ class System(ABC):
         """Number of state values."""
         return int(np.size(self.initial_state()))
 
+    @property
+    def multiplications(self) -> float:
+        """Estimate for one evaluation with its share of a step: a state value takes as long as some 50, as measured."""
+        return 50.0 * self.size
+
     @cached_property
     def reductions(self) -> dict[float | None, Any]:
         """Systems on one value for all that stay equal, by the largest share asked for; see `symmetry.reduction`."""

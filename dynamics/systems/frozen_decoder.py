@@ -86,6 +86,11 @@ class FrozenDecoder(System):
         self._arguments = self.kernel_arguments()
 
     @property
+    def multiplications(self) -> float:
+        columns, G, *_ = self._constants
+        return super().multiplications + 2.0 * G.size * columns  # the outputs, and their products with the Gram matrix
+
+    @property
     def integrator(self) -> Integrator | None:
         compiled = super().integrator
         # Classes of one prior count in the loss.

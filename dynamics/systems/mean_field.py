@@ -133,6 +133,11 @@ class MeanField(System):
             return self.classes.exchangeable.size(self.classes.vocab_size)
         return self.layout.size
 
+    @property
+    def multiplications(self) -> float:
+        # Each entry of P meets each column of Y twice: in the outputs of its class, and in the rate of its logit.
+        return super().multiplications + 2.0 * self.layout.entry_row.size * self.layout.num_columns
+
     @cached_property
     def initial_logits(self) -> Floats:
         """(num_slots,) logits of the layout at t = 0."""

@@ -100,6 +100,12 @@ class ModifiedDecoder(System):
         )
         self._arguments = self.kernel_arguments()
 
+    @property
+    def multiplications(self) -> float:
+        # The Gram matrix, of each entry with each class, and the products and the inverse of S x S matrices.
+        S = self.classes.num_classes
+        return super().multiplications + S * (self.layout.entry_row.size + 3.0 * S**2)
+
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self._start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -120,14 +121,13 @@ def _ends(times: Floats, time_scale: float) -> Floats:
 def _with_velocity(kappa: float, A: Floats, D: Floats) -> tuple[Floats, Floats]:
     """Jacobian (2n, 2n) of x' = w, w' = kappa (F(x) - w), and the noise of [x, w] per time."""
     nothing, one = np.zeros_like(A), np.eye(len(A))
-    return np.block([[nothing, one], [kappa * A, -kappa * one]]), np.block(
-        [[nothing, nothing], [nothing, kappa**2 * D]]
-    )
+    jacobian = np.block([[nothing, one], [kappa * A, -kappa * one]])
+    return jacobian, np.block([[nothing, nothing], [nothing, kappa**2 * D]])
 
 
 def _propagated(A: Floats, D: Floats, time: float) -> tuple[Floats, Floats]:
     """Phi = exp(A t) and int_0^t exp(A s) D exp(A^T s) ds: series over a short time, which is doubled."""
-    doublings = max(0, int(np.ceil(np.log2(max(np.linalg.norm(A) * time / LARGEST_NORM, 1.0)))))
+    doublings = max(0, math.ceil(math.log2(max(float(np.linalg.norm(A)) * time / LARGEST_NORM, 1.0))))
     h = time / 2**doublings
     phi, of_phi, added, of_added = np.eye(len(A)), np.eye(len(A)), h * D, h * D
     for k in range(1, TERMS + 1):

@@ -249,3 +249,11 @@ def test_observables_that_a_trace_does_not_have_are_refused(observables: Any, se
     """Assert one sentence for each."""
     with pytest.raises(InputError, match=sentence):
         compare(traced(), CLASSES, 0.05, 0.05, observables)
+
+
+def test_a_curve_that_would_not_end_is_refused_with_its_number_of_evaluations() -> None:
+    """Assert the limit where attention is 1e12 times as fast as the decoder, and that it can be set."""
+    run = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[0, 1], batch_size=32, record=range(0, 21, 10))
+    for given, limit in (({}, 500_000), ({"most_evaluations": 2000}, 2000)):
+        with pytest.raises(InputError, match=f"stopped after {limit} evaluations"):
+            compare(Trace.from_runs(run), syn_small(), 1.0, 1e12, **given)

@@ -1,5 +1,6 @@
 """Values that no argument documents, or that only some do; each is made anew for each call."""
 
+import itertools
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -11,7 +12,7 @@ import pandas as pd
 import xarray
 from scipy import sparse
 
-from snapdyn.dynamics import syn_small
+import snapdyn as sd
 
 
 class _Raises:
@@ -97,6 +98,12 @@ ODD: dict[str, Callable[[], Any]] = {
     "list of masked": lambda: [np.ma.masked_array([1.0, 2.0], mask=[False, True]), [1.0, 2.0]],
     "generator": lambda: (x for x in (1.0, 2.0)),
     "range": lambda: range(3),
+    "endless numbers": itertools.count,
+    "endless text": lambda: itertools.repeat("x"),
+    "endless classes": lambda: itertools.repeat(sd.syn_small()),
+    "endless systems": lambda: itertools.repeat(sd.MeanField(sd.syn_small(), 1.0, 1.0)),
+    "endless kinds": lambda: itertools.repeat(sd.ClassKind([0.4], [0.6])),
+    "2**62": lambda: 2**62,
     "set": lambda: {1, 2},
     "dict": lambda: {"a": 1},
     "empty dict": dict,
@@ -115,8 +122,8 @@ ODD: dict[str, Callable[[], Any]] = {
     "sparse index too large": lambda: sparse.csr_array(([1.0, 1.0], [0, 10**8], [0, 1, 2]), shape=(2, 2)),
     "sparse of many tokens": lambda: sparse.csr_array(([1.0, 1.0], [0, 1], [0, 1, 2]), shape=(2, 2**62)),
     "list of sparse": lambda: [sparse.csr_array(np.eye(2))],
-    "classes": syn_small,
-    "list of classes": lambda: [syn_small()],
+    "classes": sd.syn_small,
+    "list of classes": lambda: [sd.syn_small()],
     "dates": lambda: np.array(["2020-01-01"], dtype="M8[D]"),
     "date": lambda: np.datetime64("2020-01-01"),
     "structured": lambda: np.zeros(2, dtype=[("a", float)]),

@@ -54,3 +54,12 @@ def test_parameters_of_another_theory() -> None:
     assert (found.threshold, found.quantity) == (5.0, "product")
     with pytest.raises(sd.InputError, match="received eta, r, arms, arm;"):
         sd.boundary("bandit-limit", fixed, {"arm": [1.0, 2.0]})
+
+
+def test_more_points_than_the_claim_pays_for_are_refused_before_the_first() -> None:
+    """Assert the numbers of a map of a million points, and that `most_evaluations` sets another limit."""
+    axes = {"eta_Y": np.geomspace(0.1, 1.0, 1000), "eta_Z": np.geomspace(0.1, 1.0, 1000)}
+    with pytest.raises(sd.InputError, match=r"at most 40000 points .* received 1000000; .* most_evaluations=1000000"):
+        sd.boundary("lemma13", family(0.1), axes, t_end=10.0)
+    with pytest.raises(sd.InputError, match=r"at most 1 points"):
+        sd.boundary("lemma13", family(0.1), {"eta_Y": [0.1, 0.2]}, most_evaluations=1)

@@ -431,8 +431,8 @@ def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
         if weights is not None:
             hidden, help_ = "noise, the allowance for its second order", f"errors='simulation', {help_}"
         return [
-            f"the test has no power: the {hidden} and the free parameters hide a misfit up to {errors.misfit:.2g} times "
-            f"the change of the curves; use {help_}"
+            f"the test has no power: the {hidden} and the free parameters hide a misfit up to {errors.misfit:.2g} "
+            f"times the change of the curves; use {help_}"
         ]
     return []
 

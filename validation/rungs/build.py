@@ -14,6 +14,7 @@ from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
+from snapdyn.memory import require_memory
 from snapdyn.validation.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.gaps import Ladder, Rung
 from snapdyn.validation.rungs.run import (
@@ -31,6 +32,7 @@ from snapdyn.validation.rungs.run import (
     SGD,
     NotApplicable,
     initial_rho0,
+    most_of_flow,
     require_complete,
     runs_on_rung,
     single_common_profile,
@@ -94,7 +96,8 @@ def ladder(
     form : "consistent" or "printed"
         Form of Eq. (13) and of its closed form.
     max_steps : int
-        SGD and descent are left out if they need more steps.
+        SGD and descent are left out if they need more steps; so are flows of small tables that need more evaluations
+        of their rate, and more than 500,000.
     branch : "attention" or "decoder"
         Which approximations follow the mean field.
 
@@ -130,7 +133,8 @@ def ladder(
     choice("branch", branch, BRANCHES)
     times, steps = rounded_steps(t_eval, momentum, whole("max_steps", max_steps, 1))
     decoder = branch == "decoder"
-    flow = PRECISION | {"save_decoder": decoder}
+    precise = PRECISION | {"most_evaluations": most_of_flow(classes, max_steps if max_steps > 500_000 else None)}
+    flow = precise | {"save_decoder": decoder}
     training = {"momentum": momentum, "save_decoder": decoder}
     drawn = training | {"batch_size": batch_size}
     options: dict[str, dict[str, Any]] = {
@@ -138,7 +142,7 @@ def ladder(
         SGD: drawn | {"seed": range(seeds)},
         DESCENT: training | {"seed": (0,)},
         ORBIT: {},
-        REDUCED: PRECISION | {"form": form},
+        REDUCED: precise | {"form": form},
         CLOSED: {"form": form, "branch": branch},
     }
 
@@ -225,6 +229,8 @@ def rounded_steps(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[F
     needed = times[-1] * (1 - momentum) + momentum / (1 - momentum)
     if needed > max_steps:
         return times, None
+    # The clock of every step, its neighbours' means, and copies.
+    require_memory(f"the clock of {needed:.4g} steps", 40.0 * needed, "an earlier last time, or a smaller max_steps")
     clock = momentum_clock(np.arange(int(needed) + 2), momentum)
     steps = np.unique(np.searchsorted((clock[1:] + clock[:-1]) / 2, times))
     return clock[steps], steps

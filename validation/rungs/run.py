@@ -23,7 +23,7 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice
-from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
+from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.search.instance import Instance
 
@@ -349,6 +349,15 @@ def most_evaluations(size: int, compiled: bool) -> int:
     return max(1000, min(MOST_EVALUATIONS[compiled], MOST_VALUES // size))
 
 
+def most_of_flow(classes: SequenceClasses, wanted: int | None = None) -> int | None:
+    """Evaluations that a flow of a ladder or a comparison may take: as in a check, or as many as are wanted.
+
+    None where so many take more than a few minutes: `integrate` then estimates what the run takes.
+    """
+    is_small = classes.num_tokens * (classes.num_next_tokens + 1) <= 40_000
+    return wanted or (MOST_EVALUATIONS[True] if is_small else None)
+
+
 def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[float, Floats], Floats]:
     """Rate in Python that raises RuntimeError after `most_evaluations`, for scipy's solvers, which have no limit."""
     allowed, made = most_evaluations(size, compiled=False), 0
@@ -427,7 +436,7 @@ def _run(
     by_default = (chosen | options).get("method", "compiled") == "compiled"
     smaller = reduced(system, LARGEST_SHARE) if by_default and is_large(system) else None
     if smaller is None:
-        require_affordable_run(system, rung)
+        require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * system.multiplications)
     chosen["most_evaluations"] = most_evaluations((smaller or system).size, compiled)
     chosen = {"rtol": 1e-8, "log_time": True} | chosen | options
     if chosen.get("method") == "compiled" and finite:
@@ -438,16 +447,6 @@ def _run(
     except RuntimeError as error:
         instance.runs.setdefault(FAILURE, str(error))
         return None
-
-
-def require_affordable_run(system: System, rung: str) -> None:
-    """Raise Unaffordable before a run, on the values of all classes, that is too large."""
-    assert system.classes is not None
-    K, entries = system.classes.num_classes, system.classes.P.nnz
-    # Below the mean field an evaluation has products of K x K matrices.
-    # A state value takes as long as some 50 multiplications.
-    work = 50 * system.size + K * (entries + (0 if rung in UPPER else 3 * K**2))
-    require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * work)
 
 
 def turned_back(paths: Floats, scale: float) -> float:

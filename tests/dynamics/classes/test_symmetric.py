@@ -3,7 +3,8 @@
 import copy
 import itertools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,3 +184,13 @@ def test_what_needs_all_classes_says_so() -> None:
 def test_refusals(call: Callable[[], object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         call()
+
+
+@pytest.mark.parametrize(
+    "kinds", [itertools.count(), itertools.repeat(sd.ClassKind([0.4], [0.6]))], ids=["numbers", "kinds"]
+)
+@pytest.mark.parametrize("build", [sd.dynamics.SymmetricClasses, sd.symmetric_classes])
+def test_endless_kinds_are_refused(build: Callable[..., SequenceClasses], kinds: Iterable[Any]) -> None:
+    """Assert that an endless iterable of kinds, or of something else, ends in one sentence."""
+    with pytest.raises(InputError, match=r"^expected"):
+        build(kinds)

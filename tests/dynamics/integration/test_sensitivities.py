@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,7 @@ def test_the_best_change_of_P_is_the_best_when_done() -> None:
         (np.eye(2), "a list of str"),
         (syn_small(), "a list of str"),
         ([(np.ones(2), 1)], "pair"),
+        (itertools.repeat("eta_Y"), "at most 1000000"),
     ],
 )
 def test_wrong_parameters_are_refused(wrt: Any, sentence: str) -> None:

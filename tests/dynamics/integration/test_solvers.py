@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,12 +30,13 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.dynamics.integration import solvers
+from snapdyn.dynamics.integration import methods, solvers
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.solvers import MOST_EVALUATIONS_LEFT, DormandPrinceSolver, Outlook
+from snapdyn.dynamics.integration.solvers import DormandPrinceSolver, Outlook
 from snapdyn.dynamics.kernels.dormand_prince import Rows
 from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient, ModifiedDecoderQuotient
 from snapdyn.errors import InputError
+from snapdyn.memory import MOST_OF_A_RUN, Unaffordable
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, overflowing, reference_z, tolerance
 from tests.dynamics.symmetry.helpers import plain
@@ -372,37 +373,60 @@ def test_a_stiff_run_ends_by_default() -> None:
 @pytest.mark.parametrize("method", ["compiled", "DOP853"])
 def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
-    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
-    words = r"at most 100000 .* estimate of \S+ from t = \S+, reached by \d+, to t_end = 1e\+09; try method='CVODE', "
-    with pytest.raises(UserWarning, match=words):
-        integrate(stiff_system(), [1e9], method)
+    monkeypatch.setattr(solvers, "MOST_OF_A_RUN", 1e5 * (stiff_system().multiplications + solvers.STEP_IN_PYTHON))
+    run = integrate(stiff_system(), [1e9], method)
+    words = r"estimated to take \S+ evaluations .* from t = \S+, reached by \d+, to t_end = 1e\+09, more .*'CVODE'"
+    assert run.status == "failed"
+    assert re.search(words, run.message)
 
 
-def test_a_run_with_a_limit_of_its_own_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that `most_evaluations` ends the run in place of a warning."""
-    monkeypatch.setattr(solvers, "MOST_EVALUATIONS_LEFT", 100_000)
+def test_a_run_with_a_limit_of_its_own_runs_on_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that `most_evaluations` takes the place of the estimate, before the start and during a run."""
+    monkeypatch.setattr(solvers, "MOST_OF_A_RUN", 1.0)
+    monkeypatch.setattr(methods, "MOST_OF_A_RUN", 1.0)
     for method in ("compiled", "DOP853"):
-        assert integrate(stiff_system(), [1e9], method, most_evaluations=100_000).status == "failed"
+        run = integrate(stiff_system(), [1e9], method, most_evaluations=100_000)
+        assert run.message.startswith("stopped after 100000 evaluations")
+    with pytest.raises(Unaffordable, match=r"28 state values, in some 1000 evaluations, .* or most_evaluations"):
+        integrate(stiff_system(), [1e9])
 
 
-def warned(per_factor: float, t_end: float) -> list[str]:
+@pytest.mark.parametrize("K", [300, 2000])
+def test_many_unlike_classes_are_refused_before_the_start_and_few_hundred_are_not(K: int) -> None:
+    """Assert the estimate of a dense table: 2 K M (K + 1) multiplications and 50 a state value, 1000 times."""
+    P = np.random.default_rng(0).random((K, K)) + 0.05
+    system = MeanField(SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, int), vocab_size=2 * K), 1.0, 1.0)
+    assert system.multiplications == 2.0 * K * K * (K + 1) + 50.0 * system.size
+    assert integrate(system, [0.0]).success
+    if K == 300:
+        assert integrate(system, [1e-3]).success
+    else:
+        with pytest.raises(Unaffordable, match=r"at most 1\.2e\+12 multiplications, received an estimate of 1\.6e\+13"):
+            integrate(system, [1.0])
+
+
+MOST_LEFT = 10_000_000  # evaluations, of a system that takes 1e-7 of what a run may take
+
+
+def ended(per_factor: float, t_end: float) -> list[str]:
     """Messages about a run that takes `per_factor` evaluations, 12 a step, for each further factor e of t."""
     solver = SimpleNamespace(nfev=0)
-    seen = Outlook(solver, t_end)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        while (t := math.exp(solver.nfev / per_factor)) < t_end:
-            solver.nfev += 12_000
-            seen.look(solver.nfev // 12, t)
-    return [str(each.message) for each in caught]
+    request = SimpleNamespace(times=[t_end], most_evaluations=None)
+    plan = SimpleNamespace(integrator=True, system=SimpleNamespace(multiplications=MOST_OF_A_RUN / MOST_LEFT))
+    seen = Outlook(solver, plan, request)  # type: ignore[arg-type]
+    found = []
+    while (t := math.exp(solver.nfev / per_factor)) < t_end:
+        solver.nfev += 12_000
+        found.append(seen.look(solver.nfev // 12, t))
+    return [each for each in found if each]
 
 
 def test_the_estimate_is_right_where_steps_grow_with_time() -> None:
-    """Assert one warning for 1.1 times the number after the second look, with what is left then, and none for .9."""
+    """Assert the end at the second look for 1.1 times the number after it, with what is left then, and none for .9."""
     t_end, before = 1e12, 48_000  # evaluations at the second look
-    for factor, count in ((0.9, 0), (1.1, 1)):
-        whole = factor * MOST_EVALUATIONS_LEFT + before
-        messages = warned(whole / math.log(t_end), t_end)
-        assert len(messages) == count
-    assert "estimate of 1.1e+07 from t = " in messages[0]
+    for factor in (0.9, 1.1):
+        whole = factor * MOST_LEFT + before
+        messages = ended(whole / math.log(t_end), t_end)
+        assert bool(messages) == (factor > 1)
+    assert "estimated to take 1.1e+07 evaluations of the right-hand side from t = " in messages[0]
     assert "reached by 48000, to t_end = 1e+12" in messages[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import itertools
 import os
 from collections import Counter
 from pathlib import Path
@@ -146,3 +147,9 @@ def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
     assert "line 2, byte 10" in text
     path.write_bytes("\ufeffa b a b a b".encode())
     assert set(from_text(path, window=1, min_count=1, min_token_count=1).words) == {"a", "b"}
+
+
+def test_an_endless_list_of_paths_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a b")
+    with pytest.raises(InputError, match="at most 1000000, received more"):
+        from_text(itertools.repeat(tmp_path / "text.txt"))  # type: ignore[arg-type]

@@ -20,6 +20,7 @@ from snapdyn.dynamics import (
     log_times,
     momentum_clock,
     sgd,
+    single_common_token,
     syn_medium,
 )
 from snapdyn.errors import InputError
@@ -306,3 +307,16 @@ def test_a_wrong_theory_loses_the_verdict(
     """Assert that claims notice a flow or (10) at another rate, a decoder 8 times slower, G = 1.001 G."""
     monkeypatch.setattr(module, name, wrong)
     assert not validate([id_]).as_expected
+
+
+def test_steps_that_fit_into_no_memory_are_refused() -> None:
+    with pytest.raises(InputError, match=r"^expected the clock of 1e\+12 steps to fit into the free memory"):
+        ladder(CLASSES, 1e-3, 1e-3, [10.0, 1e12], max_steps=10**15)
+
+
+@pytest.mark.slow
+def test_a_flow_that_would_not_end_is_left_out() -> None:
+    """Assert that the mean field at eta_Z/eta_Y = 9e21 is absent with its number of evaluations."""
+    classes = single_common_token(3, 2, 0.3, 50)
+    found = ladder(classes, 1e-3, 2**63, [10.0, 1e4], seeds=0)
+    assert "stopped after 500000 evaluations" in found.absent[MEAN_FIELD]

@@ -6,11 +6,12 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
+from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import require_affordable_run, resolution, system_on_rung
+from snapdyn.validation.rungs.run import resolution, system_on_rung
 from snapdyn.validation.statement import (
     EXACT,
     MODIFIED,
@@ -37,7 +38,8 @@ def end_of_run(instance: Instance) -> Trajectory | None:
     """Run of Eq. (10) at three times about t_end; None if the solver fails."""
     times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)
     arguments = EXACT, instance.classes, instance.eta_Y, instance.eta_Z, times
-    require_affordable_run(system_on_rung(EXACT, instance.classes, 1.0, 1.0), EXACT)
+    system = system_on_rung(EXACT, instance.classes, 1.0, 1.0)
+    require_affordable(f"a run of the rung {EXACT!r}", EVALUATIONS * system.multiplications)
     try:
         return run_on_rung(
             *arguments, z_initial=instance.start, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed

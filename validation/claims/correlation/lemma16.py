@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from snapdyn.memory import require_affordable
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
@@ -16,7 +17,6 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     product_rounding,
 )
-from snapdyn.validation.dense_algebra import require_affordable
 from snapdyn.validation.statement import (
     INDEPENDENT_ATTENTION,
     Claim,

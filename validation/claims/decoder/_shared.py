@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
+from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.dense_algebra import EVALUATIONS, require_affordable
 from snapdyn.validation.statement import (
     LARGE_VOCABULARY,
     Floats,
