@@ -5,7 +5,6 @@ from snapdyn.dynamics.classes.synthetic import random_classes, single_common_tok
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, integrate_many, whole_run
 from snapdyn.dynamics.integration.request import Event, State, log_times
-from snapdyn.dynamics.integration.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.integration.stability import growth_of_differences
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
@@ -21,6 +20,7 @@ from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
+from snapdyn.dynamics.training.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.trainer import train_transformer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,11 +112,10 @@ class FiniteLengthMeanField(MeanField):
         inverse_length: float | None = None,
     ) -> float:
         """Write d(state)/dt, by default of this system, else with other ln P, p_n or 1/(T-1) on its layout."""
-        arrays = self._arrays._replace(
-            log_p=self.layout.log_p if log_p is None else log_p,
-            prior=self.layout.prior if prior is None else prior,
-            inverse_length=self.inverse_length if inverse_length is None else inverse_length,
-        )
+        arrays = self._arrays
+        given: dict[str, Any] = {"log_p": log_p, "prior": prior, "inverse_length": inverse_length}
+        if changed := {name: value for name, value in given.items() if value is not None}:
+            arrays = arrays._replace(**changed)
         return float(finite_length_mean_field(state, out, arrays, *self._scratch))
 
     def extra(self, state: Floats) -> dict[str, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import System, checked_classes
-from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.errors import InputError, choice, instance, shown, whole
@@ -34,6 +35,7 @@ from snapdyn.validation.fitting.result import (
 
 # Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
 SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
+STARTS, SAME = 4, 0.1  # points of the grid from which minima are sought, and distance of minima that are one
 LARGEST_CONDITION = 1e3
 LARGEST_RELATIVE_ERROR = 0.5
 FEWEST_SEEDS = 8
@@ -44,13 +46,17 @@ SMALLEST_CHANGE = 1e-9  # of the integration, at rtol 1e-8 of small logits
 LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
 ROUNDS = 2  # of weights at the latest estimates
 MOST_ON_GRID = 10_000  # updates with which the grid is made in steps: seconds
-# Where the length of the sequences is unknown, these are fitted beside infinitely long ones.
-LENGTHS = (10, 30, 100, 300, 1000)
+# Where the length of the sequences is unknown, these are fitted.
+LENGTHS = (10, 30, 100, 300, math.inf)
 LARGEST_STATE = 60  # for these fits: seconds in all
-CLEAR = 10.0  # difference of 2 ln(likelihood), above which one length describes the trace better than another
+ALIKE = 2.0  # sums of squares that differ by less than so many times what noise gives are not told apart
 AT_THE_LIMIT = (
     f"the weighted estimates lie at the limit of the search, a factor {LATER_REACH:g} from the estimates before; the "
     "theory or its noise does not fit"
+)
+UNKNOWN_LENGTH = (
+    "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
+    "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
 )
 STEPS_DIVERGE = (
     "finite steps of the trace diverge at the rates of the search, so the flow is fitted; train with smaller rates or "
@@ -189,6 +195,9 @@ def fit(
     problems = [*undetermined, *doubts]
     if trace.seq_len is None:
         problems.append(_of_unknown_length(model, data.mean(axis=0), start, seeds))
+    alike = found.minima[0].square + ALIKE * found.expected_square(seeds)
+    if rivals := [_in_words(model, each.x) for each in found.minima[1:] if each.square <= alike]:
+        problems.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; record later, too")
     if found.far:
         problems.append(AT_THE_LIMIT)
     if model.flow and replace(model, flow=False).makes_steps:
@@ -226,7 +235,8 @@ class Estimate(NamedTuple):
     """Estimates, in coordinates, and what led to them.
 
     The model, of the flow where finite steps diverge; its observations there (N, m) and their derivatives (N m, k); the
-    bias of the flow (NaN: not known); weights (None: without); whether the estimates lie at the limit of the search.
+    bias of the flow (NaN: not known); weights (None: without); whether the estimates lie at the limit of the search;
+    and the minima of the squares, the least first, of which the estimates follow the first.
     """
 
     model: FitModel
@@ -236,25 +246,37 @@ class Estimate(NamedTuple):
     bias: Floats
     weights: Weights | None
     far: bool
+    minima: list[Minimum]
+
+    def expected_square(self, num_seeds: int) -> float:
+        """Sum of squares that the linear noise gives to the mean of the seeds."""
+        return 0.0 if self.weights is None else float(np.trace(self.weights.covariance)) / num_seeds
+
+
+class Minimum(NamedTuple):
+    """A minimum of the sum of squares, without weights."""
+
+    square: float
+    x: Floats
 
 
 def _estimated(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int | None) -> Estimate:
     """Estimates from the mean (N, m) of the seeds; without a number of seeds there are no weights."""
     flow = replace(model, flow=True)
-    of_flow = _unweighted(flow, mean, start)
     if not model.makes_steps:
-        return _weighted(flow, mean, of_flow, num_seeds)
+        return _weighted(flow, mean, _minima(flow, mean, start), num_seeds)
     few = model.system is MeanField and model.updates[-1] <= MOST_ON_GRID
     try:
-        found = _weighted(model, mean, _unweighted(model, mean, start) if few else of_flow, num_seeds)
+        found = _weighted(model, mean, _minima(model if few else flow, mean, start), num_seeds)
     except RuntimeError:  # the flow may be stable where steps of its size are not
-        return _weighted(flow, mean, of_flow, num_seeds)
-    alone = least_weighted_squares(flow, mean, found.weights, of_flow, of_flow, FIRST_REACH)
+        return _weighted(flow, mean, _minima(flow, mean, start), num_seeds)
+    alone = least_weighted_squares(flow, mean, found.weights, found.x, found.x, FIRST_REACH)
     return found._replace(bias=model.unit(found.x) * (alone - found.x))
 
 
-def _weighted(model: FitModel, mean: Floats, start: Floats, num_seeds: int | None) -> Estimate:
-    """Estimates from a start, by weights at the latest estimates."""
+def _weighted(model: FitModel, mean: Floats, minima: list[Minimum], num_seeds: int | None) -> Estimate:
+    """Estimates from the first of some minima, by weights at the latest estimates."""
+    start = minima[0].x
     centre = x = least_weighted_squares(model, mean, None, start, start, FIRST_REACH)
     weights = None
     if num_seeds is not None:
@@ -263,7 +285,8 @@ def _weighted(model: FitModel, mean: Floats, start: Floats, num_seeds: int | Non
             x = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
     theory, derivatives = model.evaluate(x)
     far = bool(np.abs(x - centre).max() > np.log(LATER_REACH) - 1e-3)
-    return Estimate(model, x, theory, derivatives.reshape(x.size, -1).T, np.full(x.size, np.nan), weights, far)
+    J, unknown = derivatives.reshape(x.size, -1).T, np.full(x.size, np.nan)
+    return Estimate(model, x, theory, J, unknown, weights, far, minima)
 
 
 def _errors(data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
@@ -320,19 +343,6 @@ def _check_seeds(data: Floats) -> None:
         raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
 
 
-def _unweighted(model: FitModel, mean: Floats, start: dict[str, float]) -> Floats:
-    """Coordinates at the least sum of squares, from the best of a grid of rates."""
-    first = grid_start(model, mean, start)
-    found = least_weighted_squares(model, mean, None, first, first, FIRST_REACH)
-    moved = float(np.abs(model.change(found)).max())
-    if moved < SMALLEST_CHANGE:
-        raise InputError(
-            f"expected a theory that moves up to the last record, received a change of {model.quantity} of "
-            f"{moved:.2g}, which is rounding; record longer, or another quantity"
-        )
-    return found
-
-
 def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:
     """Sentences on the parameters that the trace does not determine."""
     found = []
@@ -377,46 +387,40 @@ def _what_would_help(model: FitModel, x: Floats, deviations: Floats, num_seeds: 
 
 def _of_unknown_length(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int) -> str:
     """The warning of an unknown length of sequences, and which lengths describe the trace better than others."""
-    start_of_sentence = (
-        "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
-        "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
-    )
     size = model.classes.P.data.size + model.classes.num_tokens * (model.classes.next_tokens.size + 1)
     if model.system is not MeanField or "common_probability" in model.free or size > LARGEST_STATE:
-        return start_of_sentence
-    likelihoods: dict[float, tuple[float, str]] = {}
-    for length in (*LENGTHS, math.inf):
-        finite = math.isfinite(length)
-        trial = replace(
-            model, system=FiniteLengthMeanField if finite else MeanField, seq_len=int(length) if finite else None
-        )
+        return UNKNOWN_LENGTH
+    found: dict[float, Estimate] = {}
+    for length in LENGTHS:
+        trial = model
+        if math.isfinite(length):
+            trial = replace(model, system=FiniteLengthMeanField, seq_len=int(length))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                found = _estimated(trial, mean, start, num_seeds)
+                warnings.simplefilter("ignore", ExpansionWarning)
+                found[length] = _estimated(trial, mean, start, num_seeds)
         except (InputError, RuntimeError, np.linalg.LinAlgError):
             continue
-        assert found.weights is not None
-        r = found.weights.whiten((mean - found.theory).ravel())
-        likelihood = float(2.0 * np.log(np.diagonal(found.weights.inverse)).sum() - r @ r)
-        values = trial.values(found.x)
-        likelihoods[length] = likelihood, ", ".join(f"{name} = {values[name]:.3g}" for name in model.free)
-    if not likelihoods:
-        return start_of_sentence
-    best = max(likelihoods, key=lambda length: likelihoods[length][0])
-    highest, words = likelihoods[best]
-    near = [length for length, (likelihood, _) in likelihoods.items() if likelihood > highest - CLEAR]
+    if not found:
+        return UNKNOWN_LENGTH
+    square = {length: float(((mean - each.theory) ** 2).sum()) for length, each in found.items()}
+    best = min(square, key=square.__getitem__)
+    highest = square[best] + ALIKE * found[best].expected_square(num_seeds)
+    near = [length for length in found if length != best and square[length] <= highest]
+    others = f"; the trace does not tell them from {_lengths(near)}" if near else ", better than the others"
     return (
-        f"{start_of_sentence}; of {', '.join(map(_length_in_words, likelihoods))} tokens, {_length_in_words(best)} "
-        f"describe the trace best, with {words}, and it cannot tell apart {', '.join(map(_length_in_words, near))}"
-        if len(near) > 1
-        else f"{start_of_sentence}; of {', '.join(map(_length_in_words, likelihoods))} tokens, "
-        f"{_length_in_words(best)} describe the trace clearly best, with {words}"
+        f"{UNKNOWN_LENGTH}. Of sequences of {_lengths(found)} tokens, those of {_lengths([best])} describe the trace "
+        f"best, with {_in_words(model, found[best].x)}{others}"
     )
 
 
-def _length_in_words(length: float) -> str:
-    return "infinitely many" if math.isinf(length) else f"{length:g}"
+def _lengths(lengths: Iterable[float]) -> str:
+    return ", ".join("infinitely many" if math.isinf(length) else f"{length:g}" for length in lengths)
+
+
+def _in_words(model: FitModel, x: Floats) -> str:
+    values = model.values(x)
+    return ", ".join(f"{name} = {values[name]:.3g}" for name in model.free)
 
 
 def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
@@ -437,12 +441,37 @@ def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
     return []
 
 
-def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats:
-    """Coordinates of the best of a grid of rates; those that are given are kept."""
+def _minima(model: FitModel, data: Floats, start: dict[str, float]) -> list[Minimum]:
+    """Minima of the sum of squares from the best points of a grid of rates, the least first.
+
+    Early curves fix eta_Y eta_Z alone, so that there is a valley along the ratio of the rates, with minima of its own.
+    """
+    found: list[Minimum] = []
+    for trial in grid_points(model, data, start)[:STARTS]:
+        try:
+            x = least_weighted_squares(model, data, None, trial, trial, FIRST_REACH)
+            square = float(((model.predicted(x) - data) ** 2).sum())
+        except RuntimeError:
+            continue
+        if all(np.abs(x - other.x).max() > SAME for other in found):
+            found.append(Minimum(square, x))
+    if not found:
+        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
+    moved = max(float(np.abs(model.change(minimum.x)).max()) for minimum in found)
+    if moved < SMALLEST_CHANGE:
+        raise InputError(
+            f"expected a theory that moves up to the last record, received a change of {model.quantity} of "
+            f"{moved:.2g}, which is rounding; record longer, or another quantity"
+        )
+    return sorted(found, key=lambda minimum: minimum.square)
+
+
+def grid_points(model: FitModel, data: Floats, start: dict[str, float]) -> list[Floats]:
+    """Coordinates of the best span for each ratio of a grid of rates, the best first; rates that are given are kept."""
     given = {**model.fixed, **start}
     t_end = float(model.t[-1])
     spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
-    best, least = None, np.inf
+    best: dict[float, tuple[float, Floats]] = {}
     for span in spans:
         rate = span / t_end
         for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
@@ -451,8 +480,6 @@ def grid_start(model: FitModel, data: Floats, start: dict[str, float]) -> Floats
                 distance = float(((model.predicted(trial) - data) ** 2).sum())
             except RuntimeError:
                 continue
-            if distance < least:
-                best, least = trial, distance
-    if best is None:
-        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
-    return best
+            if ratio not in best or distance < best[ratio][0]:
+                best[ratio] = distance, trial
+    return [trial for _, trial in sorted(best.values(), key=lambda each: each[0])]

@@ -15,19 +15,18 @@ from scipy.stats import t as t_distribution
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import whole_run
-from snapdyn.dynamics.integration.sensitivities import sensitivity
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
+from snapdyn.dynamics.training.sensitivities import sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.result import (
     LEVEL_OF_DOUBT,
-    MOST_COMPONENTS,
     Errors,
     Weights,
     covariance_of_estimates,
@@ -39,7 +38,7 @@ from snapdyn.validation.rungs.run import FINITE_T, runs_on_rung
 # Updates that the theory makes with its derivatives, compiled or not: seconds.
 MOST_UPDATES, MOST_FINITE_LENGTH = 2_000_000, 10_000
 RTOL = 1e-8
-RUNS = 200
+RUNS, DIRECTIONS = 200, 20  # of simulated training, and in which it is compared with the trace
 MOST_DRAWS = 4e9  # of counts of tokens in simulated runs: about a minute
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
 NEAR = 5.0  # factor that the other parameters may move from one point of a profile to the next
@@ -224,6 +223,8 @@ def least_weighted_squares(
     def evaluated(*x: float) -> tuple[Floats, Floats]:
         values, J = model.evaluate(np.array(x))
         residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
+        if not np.isfinite(residual).all():
+            raise RuntimeError("is not finite at the rates of the search; give eta_Y and eta_Z")
         return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
 
     lower, upper = centre - np.log(reach), centre + np.log(reach)
@@ -314,7 +315,7 @@ def simulated_errors(
     around = left(runs)
     mean = around.mean(axis=0)
     rows, sizes, directions = np.linalg.svd(around - mean, full_matrices=False)
-    q = int(min(MOST_COMPONENTS, (sizes > SMALLEST_SCATTER * sizes[0]).sum()))
+    q = int(min(DIRECTIONS, (sizes > SMALLEST_SCATTER * sizes[0]).sum()))
     unit = np.sqrt((RUNS - 1) / share) / sizes[:q]
     z, of_change = (unit * (directions[:q] @ v) for v in (left(seeds).mean(axis=0) - mean, left(weights.change)))
     # Without the run itself in mean and scatter (Sherman and Morrison's formula).

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.sensitivities import Sensitivity
 from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.traces.trace import Trace
+from snapdyn.dynamics.training.sensitivities import Sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError, choice, positive, shown
 

@@ -9,8 +9,8 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.integration.sensitivities import checked_directions
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity
+from snapdyn.dynamics.training.sensitivities import checked_directions
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
 TIMES = np.array([0.0, 0.5, 2.0, 5.0])

@@ -20,8 +20,8 @@ from snapdyn.dynamics import (
     sensitivity,
     syn_small,
 )
-from snapdyn.dynamics.integration.sensitivities import checked_directions
 from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
+from snapdyn.dynamics.training.sensitivities import checked_directions
 from snapdyn.errors import InputError
 
 CLASSES = random_classes(3, 2, 3, num_queries=2, seed=1, uniform_prior=False)
