@@ -35,8 +35,8 @@ from snapdyn.validation.fitting.result import (
 
 # Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
 SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
+LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
 STARTS, SAME = 4, 0.1  # points of the grid from which minima are sought, and distance of minima that are one
-LARGEST_CONDITION = 1e3
 LARGEST_RELATIVE_ERROR = 0.5
 FEWEST_SEEDS = 8
 LARGEST_SQUARE = 1.0  # of what the linear noise expands in
@@ -185,18 +185,18 @@ def fit(
     found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
     result, found, used = _errors(data, found, errors)
     model, x, weights = found.model, found.x, found.weights
+    target = data.mean(axis=0) - result.shift
     doubts = _doubts(result, None if used == "simulation" else weights)
     deviations = np.sqrt(np.diagonal(result.covariance))
     correlation = result.covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
-    undetermined = _undetermined(names, deviations, condition)
+    undetermined = _undetermined(names, deviations)
     if undetermined and weights is not None:
-        undetermined.append(_what_would_help(model, x, deviations, seeds))
+        undetermined.append(_what_would_help(model, x, seeds))
     problems = [*undetermined, *doubts]
     if trace.seq_len is None:
         problems.append(_of_unknown_length(model, data.mean(axis=0), start, seeds))
-    alike = found.minima[0].square + ALIKE * found.expected_square(seeds)
-    if rivals := [_in_words(model, each.x) for each in found.minima[1:] if each.square <= alike]:
+    if rivals := _rivals(found, target):
         problems.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; record later, too")
     if found.far:
         problems.append(AT_THE_LIMIT)
@@ -206,7 +206,6 @@ def fit(
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
     wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
     values = model.values(x)
-    target = data.mean(axis=0) - result.shift
     return Fit(
         estimates={name: values[name] for name in names},
         standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
@@ -343,14 +342,30 @@ def _check_seeds(data: Floats) -> None:
         raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
 
 
-def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float) -> list[str]:
+def _rivals(found: Estimate, target: Floats) -> list[str]:
+    """Estimates at other minima that the weighted squares do not exclude."""
+    model, weights, rivals = found.model, found.weights, []
+    if weights is None:
+        return []
+
+    def squares(theory: Floats) -> float:
+        r = weights.whiten((target - theory).ravel())
+        return float(r @ r)
+
+    for other in found.minima[1:]:
+        try:
+            x = least_weighted_squares(model, target, weights, other.x, other.x, LATER_REACH)
+            rise = squares(model.predicted(x)) - squares(found.theory)
+        except RuntimeError:
+            continue
+        if rise < LARGEST_RISE and np.abs(x - found.x).max() > SAME:
+            rivals.append(_in_words(model, x))
+    return rivals
+
+
+def _undetermined(names: tuple[str, ...], deviations: Floats) -> list[str]:
     """Sentences on the parameters that the trace does not determine."""
     found = []
-    if condition > LARGEST_CONDITION:
-        found.append(
-            f"{', '.join(names)} can hardly be told apart: their correlation matrix has the condition number "
-            f"{condition:.3g}; fix one of them, or record at other times"
-        )
     for name, deviation in zip(names, deviations, strict=True):
         if deviation > LARGEST_RELATIVE_ERROR:
             what = "logit" if name == "common_probability" else "logarithm"
@@ -361,28 +376,30 @@ def _undetermined(names: tuple[str, ...], deviations: Floats, condition: float) 
     return found
 
 
-def _what_would_help(model: FitModel, x: Floats, deviations: Floats, num_seeds: int) -> str:
+def _what_would_help(model: FitModel, x: Floats, num_seeds: int) -> str:
     """Which records would determine the parameters better, by the linear noise at the estimates."""
-    trials = [
-        (f"{quantity} at the same times", replace(model, quantity=quantity))
-        for quantity in observations.QUANTITIES
-        if quantity != model.quantity
-    ] + [
-        (f"records up to t = {factor * model.t[-1]:.3g}", replace(model, t=factor * model.t)) for factor in (3.0, 10.0)
-    ]
-    best, least = "", 0.5 * float(deviations.max())
-    for words, trial in trials:
+
+    def largest_error(trial: FitModel) -> float:
+        weights = noise_weights(*trial.covariance(x), trial.change(x), trial.t, num_seeds)
+        J = trial.evaluate(x)[1].reshape(x.size, -1).T
+        return float(np.sqrt(np.diagonal(covariance_of_estimates(J, weights)).max()))
+
+    others = [name for name in observations.QUANTITIES if name != model.quantity]
+    trials = {f"{name} at the same times": replace(model, quantity=name) for name in others}
+    for factor in (3, 10):
+        later = replace(model, t=factor * model.t, updates=factor * model.updates)
+        trials[f"records up to {factor} times as late"] = later
+    now, best, least = largest_error(model), "", np.inf
+    for words, trial in trials.items():
         try:
-            weights = noise_weights(*trial.covariance(x), trial.change(x), trial.t, num_seeds)
-            J = trial.evaluate(x)[1].reshape(x.size, -1).T
+            error = largest_error(trial)
         except (InputError, RuntimeError, np.linalg.LinAlgError):
             continue
-        worst = float(np.sqrt(np.diagonal(covariance_of_estimates(J, weights)).max()))
-        if worst < least:
-            best, least = words, worst
-    if not best:
+        if error < least:
+            best, least = words, error
+    if least > 0.5 * now:
         return "neither another quantity nor records up to 10 times as late would halve the largest standard error"
-    return f"{best} would lower the largest standard error from {deviations.max():.2g} to {least:.2g}"
+    return f"{best} would divide the largest standard error by about {now / least:.2g}"
 
 
 def _of_unknown_length(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int) -> str:

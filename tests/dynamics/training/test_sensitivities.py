@@ -225,3 +225,42 @@ def test_a_rate_that_depends_on_time(kind: str) -> None:
     law = times - 1 + np.exp(-times)
     np.testing.assert_allclose(result.trajectory.require_state()[:, 0], 2 * law, rtol=1e-6)
     np.testing.assert_allclose(result.state[:, 0, 0], law, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("seq_len", "momentum", "step_size"), [(None, 0.0, 1.0), (None, 0.9, 0.5), (100, 0.8, 1.0)])
+def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, step_size: float) -> None:
+    """Assert derivatives of 40 steps to 1e-6 against differences of `descend`, and that those of the flow differ."""
+    classes = sd.random_classes(2, 1, 2, seed=1)
+
+    def system(eta_Y: float, eta_Z: float) -> Any:
+        if seq_len is None:
+            return sd.MeanField(classes, eta_Y, eta_Z)
+        return sd.FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len=seq_len)
+
+    times = step_size * np.array([10, 40])
+    result = sd.sensitivity(system(0.2, 0.3), times, step_size=step_size, momentum=momentum)
+    for place, (dY, dZ) in enumerate(([1e-5, 0.0], [0.0, 1e-5])):
+        above, below = (
+            sd.descend(system(0.2 + s * dY, 0.3 + s * dZ), 40, step_size, momentum, record=[10, 40]) for s in (1, -1)
+        )
+        expected = (above.attention - below.attention) / 2e-5
+        scale = np.abs(expected).max()
+        assert np.abs(result.attention[:, place] - expected).max() < 1e-6 * scale
+        flow = sd.sensitivity(system(0.2, 0.3), times)
+        assert np.abs(flow.attention[:, place] - expected).max() > 1e-2 * scale
+        assert np.abs(result.loss[:, place] - (above.loss - below.loss) / 2e-5).max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"momentum": 0.5}, "expected step_size with momentum"),
+        ({"step_size": 0.3}, "whole multiples of step_size = 0.3"),
+        ({"step_size": -1.0}, "step_size"),
+        ({"step_size": 1.0, "momentum": 1.0}, "momentum"),
+    ],
+)
+def test_wrong_steps_are_refused(options: dict[str, float], sentence: str) -> None:
+    """Assert one sentence for momentum without steps, times between steps, and numbers out of range."""
+    with pytest.raises(InputError, match=sentence):
+        sd.sensitivity(sd.MeanField(syn_small(), 1.0, 1.0), [1.0, 2.0], **options)

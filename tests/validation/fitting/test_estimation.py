@@ -19,8 +19,10 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError
+from snapdyn.figures.plotting import plot
 from snapdyn.validation import IdentifiabilityWarning, fit
 from tests.helpers import ROOT
+from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
 CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
 ETA_Y, ETA_Z = 0.04, 0.08
@@ -29,27 +31,10 @@ TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=
 
 
 def ensemble(runs: int, batch_size: int, seed: int = 0, classes: SequenceClasses = CLASSES) -> Floats:
-    """Attention (runs, N, S, M) of SGD on infinite sequences in plain numpy, Eqs. (3)-(4), many seeds at once."""
-    rng, P, S = np.random.default_rng(seed), classes.P.toarray(), classes.num_classes
-    copies = np.append(np.ones(S), classes.vocab_size - S)
-    z, Y, kept = np.zeros((runs, P.shape[1])), np.zeros((runs, P.shape[1], S + 1)), []
-    for step in range(RECORD[-1] + 1):
-        if step in RECORD:
-            c = P * np.exp(z[:, None])
-            kept.append(c / c.sum(axis=-1, keepdims=True))
-        share = rng.multinomial(batch_size, classes.prior, size=runs) / batch_size
-        dz, dY = np.zeros_like(z), np.zeros_like(Y)
-        for n in range(S):
-            f = P[n] * np.exp(z)
-            f /= np.linalg.norm(f, axis=1, keepdims=True)
-            alpha = np.exp((f[:, None] @ Y)[:, 0])
-            alpha /= (alpha * copies).sum(axis=1, keepdims=True)
-            error = np.eye(S + 1)[n] - alpha
-            g = (Y @ (error * copies)[:, :, None])[:, :, 0]
-            dz += share[:, n, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
-            dY += share[:, n, None, None] * f[:, :, None] * error[:, None, :]
-        z, Y = z + ETA_Z * dz, Y + ETA_Y * dY
-    return np.array(kept).transpose(1, 0, 2, 3)
+    """Attention (runs, N, S, M) of SGD on infinite sequences by a program of its own, many seeds at once."""
+    P, query, V = classes.P.toarray(), classes.query, classes.vocab_size
+    training = Training(P, query, classes.prior, V, ETA_Y, ETA_Z, 0.0, batch_size, math.inf, RECORD)
+    return attention_of_runs(training, runs, seed)
 
 
 @pytest.mark.slow
@@ -57,7 +42,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     """Assert that of 200 intervals of 90 % between 83.6 % and 96.4 % contain each rate: 3 binomial standard deviations.
 
     Estimates of the flow alone, without the correction for finite steps, fail the same criterion for eta_Z. The test
-    of the residuals rejects at most 5 of 200 at the level 0.001 (expected: 0.2).
+    of the residuals rejects at most 19 of 200 at the level 0.05 (expected: 10, and 3 standard deviations).
     """
     truth, covered, rejected, uncorrected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
     for attention in ensemble(200, batch_size=2000):
@@ -69,7 +54,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
         uncorrected.append(lowest <= ETA_Z <= highest)
     share = np.mean(covered, axis=0)
     assert (np.abs(share - 0.9) < 3 * np.sqrt(0.09 / 200)).all(), share
-    assert rejected <= 5
+    assert rejected <= 19
     assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 200)
 
 
@@ -88,27 +73,29 @@ def test_where_the_second_order_matters_intervals_are_wide_enough() -> None:
 def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     """Assert coverage of 90 % by simulated runs where the linear noise cancels, with less than a third of the width.
 
-    Two classes that are alike, batches of 8, 40 traces: at least 75.8 % of the intervals contain each rate (3 binomial
-    standard deviations). The linear noise says that its intervals are wider than needed, and the second order moves
-    its estimates of eta_Z by more than 8 of the standard errors of their mean. The scatter of the estimates is the
-    simulated standard error within 40 % (3 standard deviations of the scatter of 40 numbers: 34 %).
+    Two classes that are alike, batches of 8, 40 traces: at least 75.8 % of the intervals contain each rate (3
+    binomial standard deviations), and at most 6 of 40 are not described at the level 0.05. The linear noise says
+    that its intervals are wider than needed, and the second order moves its estimates of eta_Z by more than 8 of
+    the standard errors of their mean. The scatter of the estimates is the simulated standard error within 40 % (3
+    standard deviations of the scatter of 40 numbers: 34 %).
     """
     classes, truth = single_common_token(2, 2, 0.3), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    covered, found, errors = [], [], []
+    covered, found, errors, described = [], [], [], []
     for attention in ensemble(40, 8, 1, classes):
         trace = Trace(RECORD, attention, batch_size=8, seq_len=math.inf)
         result = fit(trace, classes, errors="simulation", **truth)
-        assert result.describes
+        described.append(result.describes)
         assert result.allowance == {"eta_Y": 0.0, "eta_Z": 0.0}
         intervals = result.interval(0.9)
         covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
         found.append(list(result.estimates.values()))
         errors.append(list(result.standard_errors.values()))
     assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
+    assert sum(described) >= 34
     scatter = np.std(found, axis=0, ddof=1)
     assert (np.abs(np.median(errors, axis=0) / scatter - 1) < 0.4).all()
     traces = [Trace(RECORD, each, batch_size=8, seq_len=math.inf) for each in ensemble(10, 8, 1, classes)]
-    by_noise = [fit(trace, classes, **truth) for trace in traces]
+    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces]
     assert min(result.allowance["eta_Z"] for result in by_noise) > 0.9
     assert all("the intervals of eta_Y, eta_Z are wider than needed" in str(result) for result in by_noise)
     assert np.mean([result.standard_errors["eta_Z"] for result in by_noise]) > 3 * scatter[1]
@@ -121,14 +108,20 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
 @pytest.mark.parametrize("batch_size", [1, 64])
 @pytest.mark.parametrize("eta", [0.005, 0.02])
 def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
-    """Assert the verdict of the residual test on runs of both optimisers at the same settings."""
+    """Assert the verdict of the residual test on runs of both optimisers at the same settings.
+
+    A single run of batch size 1 at the small rate has too much noise for a test.
+    """
     record = np.unique(np.geomspace(40, 1200, 25).astype(int))
     for optimizer in ("sgd", "adam"):
         run = sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record)
         trace = Trace(record, run.attention, batch_size=batch_size, seq_len=math.inf)
         if optimizer == "sgd":
-            result = fit(trace, TORCH)
-            assert result.describes, result.sentence
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", IdentifiabilityWarning)
+                result = fit(trace, TORCH)
+            expected = "not testable" if (eta, batch_size) == (0.005, 1) else "this theory describes"
+            assert result.sentence.startswith(expected)
             assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
         else:
             with warnings.catch_warnings():
@@ -166,44 +159,62 @@ def short_sequences(batch_size: int, seq_len: float | None) -> Trace:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("errors", "answer"),
-    [
-        ("noise", "not testable: at the estimates the noise of this theory is too large"),
-        ("simulation", "this theory does not describe this trace"),
-        ("seeds", "undecided: the residuals are as predicted (p = 0.0015"),
-    ],
-)
-def test_short_sequences_of_unknown_length_are_not_described(errors: str, answer: str) -> None:
-    """Assert that rates off by a factor 10 are not the answer of a theory that "describes" the trace.
+def test_short_sequences_of_unknown_length_are_not_described() -> None:
+    """Assert that the theory of infinite length is rejected, and that the length and the rates of 100 tokens are named.
 
-    Sequences of 100 tokens, batches of 4: the theory of infinite length fits the 16 seeds with eta_Y a tenth of 0.3.
-    Whatever the p value, one warning names the unknown length, and the answer is another one.
+    Sequences of 100 tokens, batches of 4. One warning names the unknown length.
     """
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        result = fit(short_sequences(4, None), THREE, errors=errors)
-    assert result.estimates["eta_Y"] < 0.03
+        result = fit(short_sequences(4, None), THREE)
     assert not result.describes
-    assert "this theory describes" not in str(result)
-    assert sum("length of the sequences is unknown" in str(each.message) for each in raised) == 1
-    assert sum("length of the sequences is unknown" in each for each in result.warnings) == 1
-    assert result.sentence.startswith(answer)
+    assert result.sentence.startswith("this theory does not describe this trace")
+    (said,) = [sentence for sentence in result.warnings if "length of the sequences is unknown" in sentence]
+    assert sum(str(each.message) == said for each in raised) == 1
+    assert "those of 100 describe the trace best, with eta_Y = 0.29" in said
+    assert "eta_Z = 0.0502; the trace does not tell them from 300" in said
 
 
 @pytest.mark.slow
 def test_the_stated_length_is_fitted() -> None:
-    """Assert both rates within 10 % for the stated length of 100 tokens, by the noise and by simulation."""
+    """Assert both rates within 10 % for the stated length of 100 tokens, by the noise and by simulation.
+
+    The linear noise of batches of 4 is so large that neither is called a description.
+    """
     trace = short_sequences(4, 100)
-    with pytest.warns(IdentifiabilityWarning, match="the test has no power"):
-        by_noise = fit(trace, THREE)
-    simulated = fit(trace, THREE, errors="simulation")
-    for result in (by_noise, simulated):
+    for errors in ("noise", "simulation"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IdentifiabilityWarning)
+            result = fit(trace, THREE, errors=errors)
+        assert any("the test has no power" in sentence for sentence in result.warnings)
         for name, value in (("eta_Y", 0.3), ("eta_Z", 0.05)):
             assert abs(result.estimates[name] / value - 1) < 0.1
-    assert simulated.describes
-    assert not by_noise.describes
-    assert by_noise.sentence.startswith("not testable")
+            assert result.interval(0.9)[name][0] < value < result.interval(0.9)[name][1]
+        assert result.sentence.startswith("not testable")
+
+
+@pytest.mark.slow
+def test_what_early_curves_fix_is_told() -> None:
+    """Assert that early curves, which fix eta_Y eta_Z alone, name the product and what would fix the rest."""
+    training = Training(TORCH.P.toarray(), TORCH.query, TORCH.prior, 20, 0.05, 0.1, 0.0, 8, math.inf, np.arange(2, 13))
+    trace = Trace(training.record, attention_of_runs(training, 1, 3), batch_size=8, seq_len=math.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        result = fit(trace, TORCH)
+    assert any("eta_Y is not determined" in sentence for sentence in result.warnings)
+    assert any("the trace does not tell these estimates from eta_Y" in sentence for sentence in result.warnings)
+    assert not result.describes
+    (best, error), (_, other) = result.combinations
+    assert best.startswith("eta_Y eta_Z")
+    assert error < 0.05
+    assert other > 0.5
+    assert "records up to 10 times as late would divide the largest standard error by" in str(result)
+    lower, upper = result.interval(0.9)["eta_Y"]
+    assert lower < 0.05 < upper
+    values, rises = result.profile("eta_Y")
+    assert rises[values.size // 2] == 0.0
+    assert (rises >= -1e-6).all()
+    assert plot(result).get_ylabel() == "rise of the weighted squares"
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +338,20 @@ def test_a_trace_that_cannot_move_is_refused() -> None:
         fit(Trace(run.t, attention=run.attention), classes)
 
 
+@pytest.mark.parametrize("mu", [0.8, 0.9, 0.99])
+def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
+    """Assert rates to 1e-6 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
+    P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
+    record = np.arange(10, 601, 30)
+    curves = heavy_ball(P, prior, (0.02, 0.03), mu, record)
+    trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IdentifiabilityWarning)
+        found = fit(trace, SequenceClasses(P, [0, 0], prior=prior, vocab_size=30), errors="noise")
+    assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-6)
+    assert abs(found.finite_step_bias["eta_Z"]) > 0.02 * 0.03
+
+
 def heavy_ball(
     P: np.ndarray, prior: np.ndarray, rates: tuple[float, float], mu: float, record: np.ndarray
 ) -> np.ndarray:
@@ -345,20 +370,3 @@ def heavy_ball(
         if step in record:
             found.append(P * np.exp(z) / (P * np.exp(z)).sum(axis=1, keepdims=True))
     return np.array(found)
-
-
-@pytest.mark.parametrize("mu", [0.8, 0.9])
-def test_momentum_does_not_bias_the_estimates(mu: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert rates to 1e-5 from descent without noise, where the flow errs by 10 %, and two corrections by 0.1 %."""
-    P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
-    record = np.arange(10, 601, 30)
-    curves = heavy_ball(P, prior, (0.02, 0.03), mu, record)
-    trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
-    classes = SequenceClasses(P, [0, 0], prior=prior, vocab_size=30)
-    found = fit(trace, classes)
-    assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-5)
-    assert abs(found.finite_step_bias["eta_Z"]) > 0.1 * 0.03
-    monkeypatch.setattr("snapdyn.validation.fitting.estimation.CORRECTIONS", 2)
-    with pytest.warns(IdentifiabilityWarning, match="still moved"):
-        short = fit(trace, classes)
-    assert abs(short.estimates["eta_Z"] / 0.03 - 1) > 1e-3
