@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,29 @@ def test_momentum_shifts_the_theory_by_its_clock() -> None:
     step, t = data.step.values[2:], data.t.values[2:]
     assert (t > step).all()
     assert (t < step / 0.1).all()
+
+
+@pytest.mark.parametrize(("seq_len", "momentum"), [(None, 0.9), (50, 0.8)])
+def test_descent_follows_the_steps_of_the_trace(seq_len: int | None, momentum: float) -> None:
+    """Assert that descent with the momentum and length of a trace errs by less than a third of the mean field.
+
+    The trace is the mean of 40 seeds; what remains is its noise and the second order in 1/(T-1).
+    """
+    classes, record = single_common_token(3, 2, 0.4, 30), np.arange(0, 61, 3)
+    runs = sgd(classes, 0.1, 0.2, 60, 64, seq_len, momentum=momentum, seed=range(40), record=record)
+    mean = np.mean([run.attention for run in runs], axis=0)
+    trace = Trace(record, mean, batch_size=64, momentum=momentum, seq_len=seq_len or math.inf)
+    data = compare(trace, classes, 0.1, 0.2, ["attention 0 1"], ["mean_field", "descent"])
+    gaps = np.abs(data.theory - data.sgd.mean("seed")).max(("observable", "step"))
+    assert float(gaps.sel(curve="descent")) < float(gaps.sel(curve="mean_field")) / 3
+
+
+def test_descent_needs_whole_updates() -> None:
+    """Assert one sentence for records between updates."""
+    classes = syn_small()
+    trace = Trace([0.5, 1.5], np.repeat(classes.P.toarray()[None], 2, axis=0), seq_len=math.inf)
+    with pytest.raises(InputError, match="records at whole updates for the curve descent"):
+        compare(trace, classes, 1.0, 1.0, ["attention 0 1"], ["descent"])
 
 
 def test_closed_form_is_the_integrated_equation() -> None:

@@ -181,6 +181,11 @@ def fit(
             f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
         )
 
+    if np.ptp(data, axis=1).max() < SMALLEST_CHANGE:
+        raise InputError(
+            f"expected {quantity} that changes over the records, received one that stays the same; record a longer "
+            "run, or fit another quantity"
+        )
     seeds = trace.num_seeds
     found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
     result, found, used = _errors(data, found, errors)

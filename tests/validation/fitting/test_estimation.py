@@ -325,7 +325,7 @@ def test_a_short_trace_is_refused() -> None:
 
 def test_equal_seeds_have_no_scatter() -> None:
     """Assert that errors from eight equal seeds are refused."""
-    P = np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0)
+    P = ensemble(1, 1)[0]
     with pytest.raises(InputError, match="seeds that differ, received 8 equal ones"):
         fit(Trace(RECORD, [P] * 8), CLASSES, errors="seeds")
 
@@ -334,7 +334,7 @@ def test_a_trace_that_cannot_move_is_refused() -> None:
     """Assert one sentence for a single class, whose attention stays as it is at any rate."""
     classes = SequenceClasses([[0.3, 0.7]], query=[0], vocab_size=3)
     run = sgd(classes, 0.02, 0.04, 200, record=np.arange(0, 201, 20))
-    with pytest.raises(InputError, match="a theory that moves"):
+    with pytest.raises(InputError, match="expected attention that changes over the records"):
         fit(Trace(run.t, attention=run.attention), classes)
 
 
