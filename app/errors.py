@@ -232,20 +232,14 @@ def positive(name: str, value: float) -> float:
 
 def whole(name: str, value: float, at_least: int, at_most: int | None = None) -> int:
     """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
-    converted = _whole(value)
-    if converted is None:
-        raise InputError(
-            f"expected {name} to be a whole number of at least {at_least}, received {shown(value)}; give one"
-        )
-    if converted < at_least:
-        raise InputError(
-            f"expected {name} to be a whole number of at least {at_least}, received {shown(value)}; "
-            f"give {at_least} or more"
-        )
-    most = LARGEST_WHOLE if at_most is None else at_most
-    if converted > most:
-        raise InputError(f"expected {name} to be at most {most}, received {shown(value)}; give {most} or less")
-    return converted
+    converted, most = _whole(value), LARGEST_WHOLE if at_most is None else at_most
+    if converted is not None and at_least <= converted <= most:
+        return converted
+    expected = f"to be a whole number of at least {at_least}" if at_most is None else f"in {at_least}..{at_most}"
+    remedy = "give one"
+    if converted is not None:
+        remedy = f"give {at_least} or more" if converted < at_least else f"give {most} or less"
+    raise InputError(f"expected {name} {expected}, received {shown(value)}; {remedy}")
 
 
 def _whole(value: Any) -> int | None:

@@ -205,6 +205,10 @@ class LinearNoise(System):
     def rate_ratio(self) -> float:
         return self.mean.rate_ratio
 
+    @property
+    def multiplications(self) -> float:
+        return super().multiplications + 3.0 * self.mean.size**3  # A Sigma, D = B^T B, and A itself
+
     def initial_state(self) -> Floats:
         return np.concatenate([self.mean.initial_state(), np.zeros(self.mean.size**2)])
 

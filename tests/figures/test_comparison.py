@@ -265,7 +265,7 @@ def test_a_trace_is_drawn_with_its_label_and_marks(seeds: int) -> None:
         (["loss"], "trace with attention"),
         ([COMMON], "growth_factor"),
         (["attention 0 2"], "token of class 0"),
-        (["entropy 5"], "a class in 0..1"),
+        (["entropy 5"], "the class in 0..1"),
         ([], "at least one observable"),
     ],
 )

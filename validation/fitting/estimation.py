@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -229,7 +229,7 @@ def fit(
         residuals=data - (found.theory + result.shift),
         trajectory=model.run(system, values, model.t),
         visible_misfit=result.misfit,
-        profiler=partial(profile, model, x, target, weights, result.covariance),
+        profiler=cache(partial(profile, model, x, target, weights, result.covariance)),
         not_quadratic=bool(undetermined),
         warnings=[*problems, TOO_WIDE.format(", ".join(wide))] if wide else problems,
     )

@@ -191,7 +191,7 @@ class Fit:
     ----------
     estimates : dict of str to float
         Free parameters: rates per batch-size-1 step, "clock" (time of the theory over time of the trace), and
-        "common_probability". Corrected for finite steps where `finite_step_bias` is not NaN.
+        "common_probability". They are those of finite steps where `finite_step_bias` is not NaN, else of the flow.
     standard_errors : dict of str to float
         In the units of the parameters.
     fixed : dict of str to float
@@ -202,10 +202,9 @@ class Fit:
     correlation : (k, k) array
         Of the estimates, in the order of `estimates`.
     condition : float
-        Condition number of `correlation`; above 1000 the parameters can hardly be told apart.
+        Condition number of `correlation`.
     finite_step_bias : dict of str to float
-        What the flow alone would add to each estimate, from descent on the expectation with the steps of the trace; NaN
-        where it is not known.
+        What the flow alone would add to each estimate; NaN where the theory does not make the steps of the trace.
     p_value : float
         Probability of residuals as large as these if the theory describes the trace; NaN where the noise at the
         estimates is too large for the test, or hides even a misfit of half of the change of the curves.
@@ -227,7 +226,7 @@ class Fit:
     residuals : (R, N, m) array
         Trace minus theory, of each seed.
     trajectory : Trajectory
-        The theory at the estimates, at `t` times the clock factor.
+        The flow at the estimates, at `t` times the clock factor.
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
         intervals that are wider than needed. All but the last are raised as `IdentifiabilityWarning` too.
@@ -338,6 +337,8 @@ class Fit:
 
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).
+
+        Where the trace hardly determines a parameter they come from the profiles; an end may then be 0 or inf.
 
         Parameters
         ----------
