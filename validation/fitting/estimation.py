@@ -196,17 +196,7 @@ def fit(
     correlation = result.covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
     undetermined = _undetermined(names, deviations)
-    if undetermined and weights is not None:
-        undetermined.append(_what_would_help(model, x, seeds))
-    problems = [*undetermined, *doubts]
-    if trace.seq_len is None:
-        problems.append(_of_unknown_length(model, data.mean(axis=0), start, seeds))
-    if rivals := _rivals(found, target):
-        problems.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; record later, too")
-    if found.far:
-        problems.append(AT_THE_LIMIT)
-    if model.flow and replace(model, flow=False).makes_steps:
-        problems.append(STEPS_DIVERGE)
+    problems = undetermined + _problems(found, target, start, seeds, bool(undetermined), trace.seq_len is None) + doubts
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
     wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
@@ -345,6 +335,29 @@ def _check_seeds(data: Floats) -> None:
         )
     if np.ptp(data, axis=0).max() == 0.0:
         raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
+
+
+def _problems(
+    found: Estimate,
+    target: Floats,
+    start: dict[str, float],
+    num_seeds: int,
+    undetermined: bool,
+    unknown_length: bool,
+) -> list[str]:
+    """Sentences on what would determine the parameters, on the length, on other minima, and on the search."""
+    model, problems = found.model, []
+    if undetermined and found.weights is not None:
+        problems.append(_what_would_help(model, found.x, num_seeds))
+    if unknown_length:
+        problems.append(_of_unknown_length(model, target, start, num_seeds))
+    if rivals := _rivals(found, target):
+        problems.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; record later, too")
+    if found.far:
+        problems.append(AT_THE_LIMIT)
+    if model.flow and replace(model, flow=False).makes_steps:
+        problems.append(STEPS_DIVERGE)
+    return problems
 
 
 def _rivals(found: Estimate, target: Floats) -> list[str]:
