@@ -17,7 +17,7 @@ def explore(
 ) -> int:
     """Explore the dynamics: sliders for the settings, with live attention, gamma and relative gain, and verdicts.
 
-    A marimo notebook opens in the browser (pip install 'snapdyn[explore]'); Ctrl-C ends it. Only the printed address,
+    A marimo notebook opens in the browser (pip install 'snapdyn\\[explore]'); Ctrl-C ends it. Only the printed address,
     which holds a token, opens it.
 
     Example: snapdyn explore
