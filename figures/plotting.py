@@ -208,7 +208,7 @@ def _draw_profiles(axes: Axes, fit: Fit, what: str) -> None:
         color, seen = f"C{number}", rises < HIGHEST_RISE
         widest = max(widest, ratio[seen].max() / ratio[seen].min())
         axes.plot(ratio, rises, linestyle=LINE_STYLES[number % len(LINE_STYLES)], color=color, label=name)
-        parabola = ((values - estimate) / fit.standard_errors[name]) ** 2
+        parabola = (np.log(ratio) * estimate / fit.standard_errors[name]) ** 2
         axes.plot(ratio, parabola, ":", color=color, linewidth=line_width(0.8))
     if widest > 3.0:
         axes.set_xscale("log")

@@ -199,8 +199,9 @@ def compare(
         "rate_factor": clock.rate_factor,
         "seq_len": trace.finite_length, "length": trace.length_sentence,
     }  # fmt: skip
+    updates = None if clock.counts == "theory" else clock.updates(trace.steps)
     recorded = {
-        "sgd": values, "step": trace.steps, "updates": clock.updates(trace.steps), "t": trace.t,
+        "sgd": values, "step": trace.steps, "updates": updates, "t": trace.t,
         "seed": list(range(trace.num_seeds)),
     }  # fmt: skip
     rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
@@ -304,23 +305,33 @@ def _over_theory(
 
 
 def _descent(
-    classes: SequenceClasses, rates: tuple[float, float], updates: np.ndarray, settings: Mapping[str, Any]
+    classes: SequenceClasses, rates: tuple[float, float], updates: np.ndarray | None, settings: Mapping[str, Any]
 ) -> Trajectory:
     """Updates on the expected gradient, with velocity where the run has momentum."""
-    if not np.allclose(updates, np.rint(updates), atol=1e-6):
+    if updates is None or not np.allclose(updates, np.rint(updates), rtol=0.0, atol=1e-6):
         raise InputError(
-            f"expected records at whole updates for the curve descent, received one after {shown(updates)}; leave "
-            "descent out of curves"
+            "expected records at whole updates for the curve descent, received "
+            f"{'times of the theory' if updates is None else shown(updates)}; leave descent out of curves"
         )
-    seq_len = settings.get("seq_len")
+    seq_len, residual = settings.get("seq_len"), settings.get("residual", False)
+    if seq_len is not None and residual:
+        raise InputError(
+            f"expected infinitely long sequences for the curve descent with the residual connection, received seq_len="
+            f"{seq_len}; leave descent out of curves"
+        )
     system = (
-        MeanField(classes, *rates, residual=settings.get("residual", False))
+        MeanField(classes, *rates, residual=residual)
         if seq_len is None
         else FiniteLengthMeanField(classes, *rates, seq_len=seq_len)
     )
     made = np.rint(updates).astype(np.int64)
     size, momentum = settings.get("rate_factor", 1.0), settings.get("momentum", 0.0)
-    run = descend(system, int(made[-1]), size, momentum, record=made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExpansionWarning)
+        try:
+            run = descend(system, int(made[-1]), size, momentum, record=made)
+        except ExpansionWarning as error:
+            raise InputError(f"{error}; leave descent out of curves") from error
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.success:

@@ -18,7 +18,7 @@ from snapdyn.dynamics.training.linear_noise import LinearNoise
 # of about this many intervals, even in ln(1 + t/t_s), which gives about 1e-4.
 INTERVALS = 100
 RTOL = 1e-6  # of the mean path
-MOST_UPDATES = 10_000  # with velocity that are made one by one; seconds
+MOST_UPDATES = 10_000  # for which the mean with velocity is made update by update: seconds
 # Norm of Jacobian times step up to which a series of so many terms has an error of 1e-9.
 LARGEST_NORM, TERMS = 0.1, 6
 
@@ -68,7 +68,7 @@ def covariance_between_times(
     blocks: list[Floats] = []
     variance = np.empty(times.size)
     for start, end, x in zip(starts, ends, at_middles, strict=True):
-        A, D = noise.linearised(x)
+        A, D = noise.linearised(x, mean.derivative(0.0, x))
         if kappa is not None:
             A, D = _with_velocity(kappa, A, D)
         phi, added = _propagated(A, D, end - start)
@@ -95,6 +95,8 @@ def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) 
     if kappa is not None and times[-1] * to_updates <= MOST_UPDATES:
         made, rows = np.unique(np.rint(times * to_updates).astype(int), return_inverse=True)
         run = descend(mean, int(made[-1]), clock.rate_factor, clock.momentum, made, save_decoder=True)
+        if run.status == "interrupted":
+            raise KeyboardInterrupt
         if not run.success:
             raise RuntimeError(run.message)
     else:
@@ -126,7 +128,7 @@ def _with_velocity(kappa: float, A: Floats, D: Floats) -> tuple[Floats, Floats]:
 
 
 def _propagated(A: Floats, D: Floats, time: float) -> tuple[Floats, Floats]:
-    """Phi = exp(A t) and int_0^t exp(A s) D exp(A^T s) ds: series over a short time, which is doubled."""
+    """Phi = exp(A t) and int_0^t exp(A s) D exp(A^T s) ds: Taylor series over a short time, doubled repeatedly."""
     doublings = max(0, math.ceil(math.log2(max(float(np.linalg.norm(A)) * time / LARGEST_NORM, 1.0))))
     h = time / 2**doublings
     phi, of_phi, added, of_added = np.eye(len(A)), np.eye(len(A)), h * D, h * D

@@ -216,15 +216,13 @@ class LinearNoise(System):
         x, sigma = self._split(state)
         F, sigma_rate = self._split(out)
         loss = self.mean.write_rate(x, F)
-        A, D = self.linearised(x)
+        A, D = self.linearised(x, F)
         half = A @ sigma
         sigma_rate[...] = half + half.T + D / self.unit
         return loss
 
-    def linearised(self, x: Floats) -> tuple[Floats, Floats]:
-        """A = dF/dx and D, the noise of a step, (n, n) each, at the mean x."""
-        F = np.empty(x.size)
-        self.mean.write_rate(x, F)
+    def linearised(self, x: Floats, F: Floats) -> tuple[Floats, Floats]:
+        """A = dF/dx and D, the noise of a step, (n, n) each, at the mean x with its rate F, (n,)."""
         B = np.concatenate([self.class_noise(x, F), self.count_noise(x)])
         return self.jacobian(x), B.T @ B
 

@@ -218,7 +218,8 @@ def sensitivity(
         direction of unit size.
     step_size : float, optional
         Steps of `descend` in place of the flow: with h and momentum mu both x and S = dx/dp make steps of their rates,
-        which gives the exact derivatives of the steps. `t_eval` are then whole multiples of h.
+        which gives the exact derivatives of the steps. `t_eval` are then increasing whole multiples of h, and rtol,
+        atol and most_evaluations have no effect.
     momentum : float
         mu of the heavy ball, with `step_size`.
     most_evaluations : int, optional
@@ -298,10 +299,10 @@ def sensitivity(
 def _whole_steps(t_eval: ArrayLike, step_size: float) -> Ints:
     """Numbers of steps (N,) at the times."""
     steps = np.atleast_1d(time_array("t_eval", t_eval) / step_size)
-    if np.abs(steps - np.rint(steps)).max(initial=0.0) > 1e-6:
+    if np.abs(steps - np.rint(steps)).max(initial=0.0) > 1e-6 or (np.diff(steps) <= 0).any():
         raise InputError(
-            f"expected t_eval as whole multiples of step_size = {step_size:g}, received {shown(np.asarray(t_eval))}; "
-            "give step_size * numbers of steps"
+            f"expected t_eval as increasing whole multiples of step_size = {step_size:g}, received "
+            f"{shown(np.asarray(t_eval))}; give step_size * numbers of steps"
         )
     return np.rint(steps).astype(np.int64)
 

@@ -199,7 +199,7 @@ def test_a_curve_that_leaves_the_expansion_is_refused(monkeypatch: pytest.Monkey
         ({"curves": ["finite_length"]}, "seq_len with the curve finite_length"),
         ({"curves": ["finite_length"], "seq_len": 1}, "seq_len of at least .*leave finite_length out"),
         ({"curves": ["finite_length"], "seq_len": 40, "residual": True}, "mean_field with the residual"),
-        ({"observables": ["attention 9 0"]}, "class in 0..2"),
+        ({"observables": ["attention 9 0"]}, "class to be a whole number in 0..2"),
         ({"observables": ["attention 0 6"]}, "token of class 0"),
     ],
 )
@@ -265,7 +265,7 @@ def test_a_trace_is_drawn_with_its_label_and_marks(seeds: int) -> None:
         (["loss"], "trace with attention"),
         ([COMMON], "growth_factor"),
         (["attention 0 2"], "token of class 0"),
-        (["entropy 5"], "the class in 0..1"),
+        (["entropy 5"], "the class to be a whole number in 0..1"),
         ([], "at least one observable"),
     ],
 )

@@ -23,13 +23,13 @@ from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.noise import covariance_between_times
 from snapdyn.dynamics.training.sensitivities import sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.result import (
     LEVEL_OF_DOUBT,
     Errors,
     Weights,
     covariance_of_estimates,
+    noise_weights,
     p_value_with_allowance,
     visible_share,
 )
@@ -138,7 +138,7 @@ class FitModel:
         return values_at_times, np.stack([by_name[name] for name in self.free])
 
     def predicted(self, coordinates: Floats) -> Floats:
-        """Observations (N, m) without their derivatives, if these take more time."""
+        """Observations (N, m); their derivatives are computed as well only where this takes no more time."""
         if self.makes_steps:
             return self.evaluate(coordinates)[0]
         return observations.of_theory(self.run(self.system, self.values(coordinates), self.t), self.quantity)
@@ -147,8 +147,8 @@ class FitModel:
     def knows_steps(self) -> bool:
         """Whether the training of the trace can be made again: whole updates, not too many, of the mean field."""
         i = self.updates
-        counted = self.clock.counts != "theory" and np.allclose(np.rint(i), i) and i[-1] <= MOST_UPDATES
-        return bool(counted) and issubclass(self.system, MeanField)
+        counted = self.clock.counts != "theory" and np.allclose(np.rint(i), i, rtol=0.0, atol=1e-6)
+        return bool(counted) and i[-1] <= MOST_UPDATES and self.system in (MeanField, FiniteLengthMeanField)
 
     @property
     def makes_steps(self) -> bool:
@@ -189,6 +189,12 @@ class FitModel:
         found = observations.of_theory(run, self.quantity)
         return found[1:] - found[0]
 
+    def weights(self, coordinates: Floats, num_seeds: int) -> Weights:
+        """Weights of the mean of the seeds, from the noise at the parameters."""
+        dependent = self.classes.num_classes if self.quantity == "attention" else 0
+        covariance, squares = self.covariance(coordinates)
+        return noise_weights(covariance, squares, self.change(coordinates), self.t, num_seeds, dependent)
+
     def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Covariance (N m, N m) of the observations of one run, and the square (N,) of the expansion's parameter.
 
@@ -198,11 +204,6 @@ class FitModel:
         """
         values = self.values(coordinates)
         mean = self.build(FiniteLengthMeanField, values, lump=False, seq_len=self.seq_len)
-        if self.quantity == "loss" and self.seq_len is not None:
-            raise InputError(
-                "expected seq_len=None, or several seeds and errors='seeds', for a fit of the loss, received "
-                f"seq_len={self.seq_len}; the noise of short sequences in the loss is not computed"
-            )
         observe = observations.of_state(mean, self.quantity)
         covariance, variance = covariance_between_times(mean, self.clock, self.updates, observe)
         rarest = float(self.classes.prior.min())
@@ -224,7 +225,7 @@ def least_weighted_squares(
         values, J = model.evaluate(np.array(x))
         residual, matrix = (values - data).ravel(), J.reshape(len(x), -1).T
         if not np.isfinite(residual).all():
-            raise RuntimeError("is not finite at the rates of the search; give eta_Y and eta_Z")
+            raise RuntimeError("the theory is not finite at the rates of the search; give eta_Y and eta_Z")
         return (residual, matrix) if weights is None else (weights.whiten(residual), weights.whiten(matrix))
 
     lower, upper = centre - np.log(reach), centre + np.log(reach)

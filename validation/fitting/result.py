@@ -42,6 +42,8 @@ class Weights:
         L^-1, L lower triangular with L L^T = C + F.
     directions : (n, q) array
         Orthonormal directions of whitened residuals in which the linear noise C is most of the variance.
+    dependent : int
+        Observations that follow from the others: logarithms of attention have the mean 0 over each class.
     """
 
     covariance: Floats
@@ -49,13 +51,16 @@ class Weights:
     largest_square: float
     inverse: Floats
     directions: Floats
+    dependent: int = 0
 
     def whiten(self, values: Floats) -> Floats:
         """L^-1 times values (n,) or (n, k)."""
         return self.inverse @ values
 
 
-def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats, num_seeds: int) -> Weights:
+def noise_weights(
+    covariance: Floats, squares: Floats, change: Floats, t: Floats, num_seeds: int, dependent: int = 0
+) -> Weights:
     """Weights from the linear-noise covariance of one run, with an allowance for what it neglects.
 
     The linear noise is the first order of an expansion in a quantity whose square is `squares` (N,). The second order,
@@ -68,7 +73,8 @@ def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats
 
         F(t, t') = f(t) f(t') exp(-|ln t - ln t'|),
 
-    independent of the other observations at its time. Averages over seeds divide C; they do not divide F.
+    independent of the other observations at its time. Averages over seeds divide C; they do not divide F. `dependent`
+    is the number of observations at one time that follow from the others.
     """
     N, m = change.shape
     # Where symmetry cancels the noise, rounding and tolerances may leave a negative number.
@@ -81,7 +87,8 @@ def noise_weights(covariance: Floats, squares: Floats, change: Floats, t: Floats
     factor = np.linalg.cholesky(mean_covariance + np.kron(allowance, np.eye(m)))
     inverse = solve_triangular(factor, np.eye(N * m), lower=True)
     shares, vectors = np.linalg.eigh(inverse @ mean_covariance @ inverse.T)
-    return Weights(covariance, change.ravel(), float(squares.max()), inverse, vectors[:, shares > RESOLVED])
+    resolved = vectors[:, shares > RESOLVED]
+    return Weights(covariance, change.ravel(), float(squares.max()), inverse, resolved, N * dependent)
 
 
 class Errors(NamedTuple):
@@ -155,7 +162,7 @@ def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, i
     """
     r, A = weights.whiten(values), weights.whiten(J)
     left = r - A @ np.linalg.lstsq(A, r, rcond=None)[0]
-    found = [(float(left @ left), left.size)]
+    found = [(float(left @ left), max(1, left.size - weights.dependent - J.shape[1]))]
     resolved, A = weights.directions.T @ left, weights.directions.T @ A
     degrees = resolved.size - J.shape[1]
     if degrees >= 1:
@@ -212,7 +219,7 @@ class Fit:
         Misfit that the test notices about every second time, as a share of the change of the curves since t = 0, after
         the free parameters have taken up what they can.
     degrees : int
-        Number of directions of the residuals that are tested, minus the free parameters.
+        Number of directions of the residuals that are tested.
     errors : str
         "noise": from the linear-noise covariance over all times; "simulation": from runs of SGD at the estimates;
         "seeds": from the scatter of the seeds. Never "auto": it is what was used.
@@ -226,7 +233,7 @@ class Fit:
     residuals : (R, N, m) array
         Trace minus theory, of each seed.
     trajectory : Trajectory
-        The flow at the estimates, at `t` times the clock factor.
+        The flow at the estimates, at `t`, with rates times the clock.
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
         intervals that are wider than needed. All but the last are raised as `IdentifiabilityWarning` too.
@@ -234,6 +241,8 @@ class Fit:
         name -> (values, rises), what `profile` hands on.
     not_quadratic : bool
         Whether intervals come from the profile: the trace hardly determines a parameter.
+    profiles : dict of str to pair of arrays
+        Profiles that were asked for.
 
     Examples
     --------
@@ -266,6 +275,7 @@ class Fit:
     profiler: Callable[[str], tuple[Floats, Floats]] = field(repr=False)
     not_quadratic: bool = False
     warnings: list[str] = field(default_factory=list)
+    profiles: dict[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
 
     @property
     def describes(self) -> bool:
@@ -326,19 +336,23 @@ class Fit:
         values : (21,) array
             Of the parameter, increasing; the middle one is the estimate.
         rises : (21,) array
-            Above the square at the estimate, in units in which 2.71 bounds the interval of 90 %.
+            Above the square at the estimate, in units in which 2.71 bounds the interval of 90 % (with errors="seeds"
+            the square of Student's quantile, 3.59 for 8 seeds).
 
         Raises
         ------
         InputError
             Another parameter.
         """
-        return self.profiler(choice("name", name, tuple(self.estimates)))
+        if choice("name", name, tuple(self.estimates)) not in self.profiles:
+            self.profiles[name] = self.profiler(name)
+        return self.profiles[name]
 
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).
 
-        Where the trace hardly determines a parameter they come from the profiles; an end may then be 0 or inf.
+        Where the trace hardly determines a parameter they come from the profiles. An end is then 0 or inf where the
+        profile, which goes at most 4 standard errors and a factor 30 from the estimate, does not rise enough.
 
         Parameters
         ----------
@@ -378,7 +392,7 @@ class Fit:
         intervals = self.interval()
         lines = [
             f"{name} = {value:.6g} ± {self.standard_errors[name]:.2g} (90 %: {intervals[name][0]:.6g} to "
-            f"{intervals[name][1]:.6g}; the flow alone: {self.finite_step_bias[name]:+.2g})"
+            f"{intervals[name][1]:.6g}{_of_flow(self.finite_step_bias[name])})"
             for name, value in self.estimates.items()
         ]
         if len(self.estimates) > 1:
@@ -387,10 +401,14 @@ class Fit:
         return "\n".join([*lines, self.sentence, *self.warnings])
 
 
+def _of_flow(bias: float) -> str:
+    return "" if np.isnan(bias) else f"; a fit of the flow differs by {bias:+.2g}"
+
+
 def _precision(error: float) -> str:
     """Half of the width of a 90 % interval of a logarithm with a standard error, in words."""
     factor = float(np.exp(min(1.645 * error, 700.0)))
-    return f"to {100 * (factor - 1):.2g} %" if factor < 1.5 else f"not within a factor {factor:.2g}"
+    return f"to {100 * (factor - 1):.2g} %" if factor < 1.5 else f"only within a factor {factor:.2g}"
 
 
 def _below(values: Floats, rises: Floats, level: float) -> tuple[float, float]:

@@ -251,7 +251,7 @@ def test_mean_is_the_mean_field(seq_len: int | None) -> None:
     ("change", "message"),
     [
         ({"batch_size": 0}, "expected batch_size to be a whole number of at least 1, received 0"),
-        ({"seq_len": 2.5}, "expected seq_len to be a whole number of at least 1, received 2.5"),
+        ({"seq_len": 2.5}, "expected seq_len to be a whole number in 1..1000000000, received 2.5"),
         ({"eta_Y": -1.0}, "expected eta_Y to be a positive finite number, received -1.0"),
         ({"t_eval": [3.0, 1.0]}, "expected strictly increasing t_eval"),
         ({"rtol": 0.0}, "expected rtol to be a positive finite number"),

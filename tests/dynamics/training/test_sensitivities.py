@@ -255,7 +255,7 @@ def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, s
     ("options", "sentence"),
     [
         ({"momentum": 0.5}, "expected step_size with momentum"),
-        ({"step_size": 0.3}, "whole multiples of step_size = 0.3"),
+        ({"step_size": 0.3}, "increasing whole multiples of step_size = 0.3"),
         ({"step_size": -1.0}, "step_size"),
         ({"step_size": 1.0, "momentum": 1.0}, "momentum"),
     ],

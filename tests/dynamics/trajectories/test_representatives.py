@@ -122,7 +122,7 @@ def test_classes_one_by_one_have_no_kinds() -> None:
     run = integrate(MeanField(plain(syn_small()), 1.0, 1.0), [1.0])
     with pytest.raises(InputError, match="expected a run of symmetric classes"):
         run.of_class(0)
-    with pytest.raises(InputError, match=r"expected kind in 0\.\.0"):
+    with pytest.raises(InputError, match=r"expected kind to be a whole number in 0\.\.0"):
         integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).of_class(1)
 
 
