@@ -29,7 +29,8 @@ CAPTION = (
     "Attention of class 0 on Syn-Small with Adam at eta_Y = eta_Z = 0.1, 0.5 and 1, batch 128, T = 128, zero start, "
     "mean over seeds. Common tokens lose attention at every rate, and a larger rate gives sparser attention at "
     "iteration 48. Which distinct token wins depends on the rate: Adam divides by the size of the gradient, so rare "
-    "tokens move as fast as frequent ones, and the most frequent token leads at rate 1 only."
+    "tokens move as fast as frequent ones, and the most frequent token leads at rate 1 only, there in most seeds "
+    "(375 of 400)."
 )
 
 
@@ -124,7 +125,7 @@ PROPERTIES = (
         "share of the seeds in which the most frequent distinct token leads at iteration 48, rate 1",
         "SGD",
         _frequent_at_1,
-        at_least=0.9,
+        at_least=0.7,  # 94 % of 400 seeds were seen: fewer than 7 of 10 have a probability of 0.2 %
         wrong={"it leads at every rate, smallest share of the seeds": lambda dataset: _frequent(dataset).min()},
     ),
 )

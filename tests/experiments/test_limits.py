@@ -22,10 +22,18 @@ FILES = {
     "seeds of 63 bits": ("sweep", CLASSES + SGD + f"seeds = {MOST}\n" + SWEEP, "seeds"),
     "no seeds": ("sweep", CLASSES + SGD + "seeds = 0\n" + SWEEP, "sgd.seed"),
     "steps": ("sweep", CLASSES + SGD.replace("3", str(MOST)) + SWEEP, "steps"),
-    "num_classes": ("simulate", SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN, "at most 9007199"),
+    "num_classes": (
+        "simulate",
+        SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN,
+        "in 1..9007199",
+    ),
     "num_distinct": ("simulate", SINGLE + f"num_classes = 2\nnum_distinct = {MOST}\n" + RUN, "free memory"),
     "decoder": ("simulate", SINGLE + "num_classes = 300000\nnum_distinct = 1\n" + FROZEN, "free memory"),
-    "num_queries": ("simulate", f'[classes]\nkind = "syn_medium"\nnum_queries = {MOST}\n' + RUN, "at most 9007199"),
+    "num_queries": (
+        "simulate",
+        f'[classes]\nkind = "syn_medium"\nnum_queries = {MOST}\n' + RUN,
+        "in 1..9007199",
+    ),
     "random classes": ("simulate", f'[classes]\nkind = "random_classes"\nnum_classes = {MOST}\n' + RUN, "free memory"),
     "low and high": (
         "sweep",

@@ -49,7 +49,7 @@ def test_bounds_are_those_of_one_token_and_of_equal_tokens(D: int) -> None:
     ("changes", "message"),
     [
         ({"num_classes": 1}, "num_classes"),
-        ({"num_classes": 1001}, "at most 1000"),
+        ({"num_classes": 1001}, r"whole number in 2\.\.1000"),
         ({"vocab_size": 9}, "vocab_size"),
         ({"num_classes": 2, "vocab_size": 3}, "at least 4"),
         ({"common_probability": 0.0}, "common_probability"),

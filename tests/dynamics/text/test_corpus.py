@@ -151,5 +151,5 @@ def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
 
 def test_an_endless_list_of_paths_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text("a b")
-    with pytest.raises(InputError, match="at most 1000000, received more"):
+    with pytest.raises(InputError, match="a list of at most 1000000 of str or PathLike, received repeat"):
         from_text(itertools.repeat(tmp_path / "text.txt"))  # type: ignore[arg-type]

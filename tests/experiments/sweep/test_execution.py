@@ -94,7 +94,7 @@ def test_ctrl_c_keeps_what_is_finished(
     assert swept(GOOD + PHASE, tmp_path) == 130
     error = capsys.readouterr().err
     assert "snapdyn: interrupted" in error
-    assert "grid.png is of an earlier run" in error
+    assert "grid.png' is of an earlier run" in error
     assert (dataset(tmp_path).failure == "not run yet").sum() == 2
     assert dataset(tmp_path).attrs["finished"] == "2 of 4 cells"
     monkeypatch.undo()

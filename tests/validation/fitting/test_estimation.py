@@ -40,13 +40,13 @@ def ensemble(runs: int, batch_size: int, seed: int = 0, classes: SequenceClasses
 
 @pytest.mark.slow
 def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
-    """Assert that of 200 intervals of 90 % between 83.6 % and 96.4 % contain each rate: 3 binomial standard deviations.
+    """Assert that of 60 intervals of 90 % at least 78.4 % contain each rate: 3 binomial standard deviations.
 
     Estimates of the flow alone, without the correction for finite steps, fail the same criterion for eta_Z. The test
-    of the residuals rejects at most 19 of 200 at the level 0.05 (expected: 10, and 3 standard deviations).
+    of the residuals rejects at most 8 of 60 at the level 0.05 (expected: 3, and 3 standard deviations).
     """
     truth, covered, rejected, uncorrected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
-    for attention in ensemble(200, batch_size=2000):
+    for attention in ensemble(60, batch_size=2000):
         result = fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **truth)
         intervals = result.interval(0.9)
         covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
@@ -54,9 +54,9 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
         lowest, highest = (end + result.finite_step_bias["eta_Z"] for end in intervals["eta_Z"])
         uncorrected.append(lowest <= ETA_Z <= highest)
     share = np.mean(covered, axis=0)
-    assert (np.abs(share - 0.9) < 3 * np.sqrt(0.09 / 200)).all(), share
-    assert rejected <= 19
-    assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 200)
+    assert (share > 0.9 - 3 * np.sqrt(0.09 / 60)).all(), share
+    assert rejected <= 8
+    assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 60)
 
 
 @pytest.mark.slow
