@@ -235,15 +235,11 @@ def whole(name: str, value: float, at_least: int, at_most: int | None = None) ->
     converted, most = _whole(value), LARGEST_WHOLE if at_most is None else at_most
     if converted is not None and at_least <= converted <= most:
         return converted
-    expected = (
-        f"to be a whole number of at least {at_least}"
-        if at_most is None
-        else f"to be a whole number in {at_least}..{at_most}"
-    )
+    bounds = f"of at least {at_least}" if at_most is None else f"in {at_least}..{at_most}"
     remedy = "give one"
     if converted is not None:
         remedy = f"give {at_least} or more" if converted < at_least else f"give {most} or less"
-    raise InputError(f"expected {name} {expected}, received {shown(value)}; {remedy}")
+    raise InputError(f"expected {name} to be a whole number {bounds}, received {shown(value)}; {remedy}")
 
 
 def _whole(value: Any) -> int | None:

@@ -261,6 +261,34 @@ def test_covariance_of_counts() -> None:
 
 
 @pytest.mark.kernel
+@pytest.mark.parametrize("size", [3, 40])
+def test_classes_of_batches_are_independent_draws(size: int) -> None:
+    """Assert mean and covariance of the counts of batches, smaller and larger than the number of classes.
+
+    Both are those of independent draws, n p and n (diag p - p p^T), within the bound of the other tests; counts that
+    do not vary, or classes drawn apart from each other (a diagonal covariance), are rejected.
+    """
+    prior = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
+    state, batch, batches = stream(5), np.empty(size, np.int64), 4000
+    counts = np.empty((batches, prior.size))
+    with np.errstate(over="ignore"):
+        for row in counts:
+            draw_classes(state, np.cumsum(prior) / prior.sum(), batch)
+            assert (np.diff(batch) >= 0).all()
+            row[:] = np.bincount(batch, minlength=prior.size)
+    bound = stats.norm.isf(SIGNIFICANCE / 2 / prior.size**2)
+    mean, error = counts.mean(axis=0), np.sqrt(size * prior * (1 - prior) / batches)
+    assert (np.abs(mean - size * prior) / error).max() < bound
+    centred = counts - size * prior
+    products = centred[:, :, None] * centred[:, None, :]
+    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(batches)
+    expected = size * (np.diag(prior) - np.outer(prior, prior))
+    assert (np.abs(found - expected) / error).max() < bound
+    assert (np.abs(found - size * np.diag(prior)) / error).max() > bound
+    assert (np.abs(expected) / error).max() > bound
+
+
+@pytest.mark.kernel
 def test_classes_follow_the_prior() -> None:
     """Assert that drawn classes are sorted and follow the prior: chi-square, and rejected for a uniform prior."""
     prior = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
