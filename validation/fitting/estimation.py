@@ -207,9 +207,7 @@ def fit(
     correlation = result.covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
     undetermined = _undetermined(names, deviations)
-    problems = undetermined + _problems(found, target, start, seeds, bool(undetermined), trace.seq_len is None) + doubts
-    if trace.finite_length is not None and used != "simulation":
-        problems.append(NOT_SIMULATED)
+    problems = _problems(found, target, start, used, seeds, undetermined, trace.seq_len is None) + doubts
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
     wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
@@ -361,12 +359,15 @@ def _problems(
     found: Estimate,
     target: Floats,
     start: dict[str, float],
+    used: str,
     num_seeds: int,
-    undetermined: bool,
+    undetermined: list[str],
     unknown_length: bool,
 ) -> list[str]:
-    """Sentences on what would determine the parameters, on the length, on other minima, and on the search."""
-    model, problems = found.model, []
+    """What is not determined and what would help, and sentences on the length, on other minima, and on the search."""
+    model, problems = found.model, list(undetermined)
+    if model.seq_len is not None and used != "simulation":
+        problems.append(NOT_SIMULATED)
     if undetermined and found.weights is not None:
         problems.append(_what_would_help(model, found.x, num_seeds))
     if unknown_length:
