@@ -72,9 +72,7 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
     """
     choice("form", form, ("exact", "printed", "leading"))
     V = float(whole("vocab_size", vocab_size, 2))
-    E_prime = finite_array("E_prime", E_prime)
-    if E_prime.ndim != 2 or E_prime.shape[0] != E_prime.shape[1]:
-        raise InputError(f"expected E_prime of shape (K, K), received {E_prime.shape}; give I - inv(F^T F)")
+    E_prime = finite_array("E_prime", E_prime, ("K", "K"), advice="give I - inv(F^T F)")
     # Inverting a Gram matrix leaves asymmetries of the order of its condition number times rounding.
     asymmetry = np.max(np.abs(E_prime - E_prime.T), initial=0.0)
     if asymmetry > 1e-6 * np.max(np.abs(E_prime), initial=1.0):
@@ -130,7 +128,5 @@ def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatA
     >>> print(f"{analytic.relative_gain(0.5, 1.2):.4f}")
     5.5116
     """
-    gain = finite_array("initial_gain", initial_gain)
-    if np.any(gain <= -1):
-        raise InputError(f"expected initial_gain > -1, received {np.min(gain):g}; give (f_l/f_l')^2 - 1")
+    gain = finite_array("initial_gain", initial_gain, above=-1.0, advice="give (f_l/f_l')^2 - 1")
     return gain * np.exp(2 * finite_array("growth_of_logit", growth_of_logit))

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma, gamma_integral
 from snapdyn.analytic.transition_times import transition_time
-from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array, time_array
+from snapdyn.errors import FloatArray, broadcasting, choice, count_array, finite_array, positive_array, time_array
 
 FORMS = ("consistent", "printed")
 # Their fourth powers, times K, are numbers.
@@ -20,13 +20,9 @@ def _feedback(num_classes: ArrayLike, rho0: ArrayLike, form: str) -> FloatArray:
     The K-1 counts the other classes: xi_n sums beta_nk f_n.f_k = exp(4 z_c)/rho0^4 over k != n.
     """
     choice("form", form, FORMS)
-    K, rho0 = count_array("num_classes", num_classes, 1), positive_array("rho0", rho0)
-    outside = (rho0 < SMALLEST_RHO0) | (rho0 > LARGEST_RHO0)
-    if np.any(outside):
-        raise InputError(
-            f"expected rho0 between {SMALLEST_RHO0:g} and {LARGEST_RHO0:g}, received {rho0[outside].flat[0]:g}; give "
-            "||c~_n||/P(l_c|n)"
-        )
+    K = count_array("num_classes", num_classes, 1)
+    advice = "give ||c~_n||/P(l_c|n)"
+    rho0 = finite_array("rho0", rho0, at_least=SMALLEST_RHO0, at_most=LARGEST_RHO0, advice=advice)
     return (K - 1 if form == "consistent" else K) / rho0**4
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.orbit import legendre_rule
-from snapdyn.errors import FloatArray, InputError, count_array, finite_array, positive, positive_array, time_array
+from snapdyn.errors import FloatArray, count_array, finite_array, positive, positive_array, time_array
 
 CUT = 12.0  # of Dawson's function: its series errs by 2e-9 from here on
 
@@ -49,9 +49,8 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
     >>> print(f"{4e6 * B:.3f} {4e6 * analytic.growth_exponent_of_many_classes(100.0, 10**6, 1e9):.3f}")
     3.943 4.615
     """
-    x, K, rho0 = finite_array("x", x), count_array("num_classes", num_classes, 2), positive_array("rho0", rho0)
-    if np.any(x < 0):
-        raise InputError(f"expected x >= 0, received {x[x < 0].flat[0]:g}; give 4 (K-1)/rho0^4 Gamma(t)")
+    x = finite_array("x", x, at_least=0.0, advice="give 4 (K-1)/rho0^4 Gamma(t)")
+    K, rho0 = count_array("num_classes", num_classes, 2), positive_array("rho0", rho0)
     q = K / rho0**2
     # w - 1 = (x + (1+q)^2 - (1+q)^2)/(sqrt(...) + 1 + q) without cancellation.
     return np.asarray(np.log1p(x / (np.sqrt((1 + q) ** 2 + x) + 1 + q)) / (2 * K))[()]
@@ -108,9 +107,8 @@ def early_common_logit_of_many_classes(
     from scipy.special import dawsn
 
     u = time_array("t", t) * positive("eta_Y", eta_Y) / positive("num_classes", num_classes)
-    ratio, share = positive("eta_Z", eta_Z) / eta_Y, positive("common_attention", common_attention) ** 2
-    if share >= 1:
-        raise InputError(f"expected common_attention below 1, received {common_attention:g}; give f_c at the start")
+    ratio = positive("eta_Z", eta_Z) / eta_Y
+    share = positive("common_attention", common_attention, below=1.0, advice="give f_c at the start") ** 2
     x = np.sqrt(num_classes * ratio * share * (1 - share) / 2) * u
     # Beyond CUT the asymptotic series of Dawson's function, integrated; its next term is 105/(128 x^8) there.
     near = np.minimum(x, CUT)
@@ -160,13 +158,9 @@ def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares:
     from scipy.optimize import brentq
     from scipy.special import dawsn
 
-    c = np.atleast_1d(positive_array("common_attention", common_attention))
+    c = np.atleast_1d(positive_array("common_attention", common_attention, below=1.0, advice="give f_c of each kind"))
     w = np.ones(c.shape) if shares is None else np.atleast_1d(positive_array("shares", shares))
-    if w.shape != c.shape or np.any(c >= 1):
-        raise InputError(
-            f"expected entries of common_attention below 1 and a share for each, received {c.size} up to {c.max():g} "
-            f"and {w.size} shares; give f_c and the share of each kind"
-        )
+    finite_array("shares", w, c.shape, advice="give the share of each kind")
     a, b = (np.average(c**power * (1 - c**2), weights=w) for power in (1, 2))
     turns = np.full(c.shape, np.inf)
     for k in np.flatnonzero(a * c > b * (1 + 1e-12)):

@@ -37,7 +37,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma_integral
-from snapdyn.errors import FloatArray, InputError, broadcasting, choice, positive, positive_array, time_array, whole
+from snapdyn.errors import (
+    FloatArray,
+    InputError,
+    broadcasting,
+    choice,
+    finite_array,
+    positive,
+    positive_array,
+    require_outputs,
+    time_array,
+    whole,
+)
 
 # The zeros of C, D and their sums lie more than a panel width from the real axis: 14 nodes leave only rounding.
 _NODES = 14
@@ -119,23 +130,17 @@ def single_common_token_orbit(
     array([-1.2946, -1.5432])
     """
     choice("beta", beta, ("exact", "leading"))
-    times = np.atleast_1d(time_array("t", t))
+    times = finite_array("t", np.atleast_1d(time_array("t", t)), ("T",))
     p = np.atleast_1d(positive_array("distinct_probabilities", distinct_probabilities))
+    finite_array("distinct_probabilities", p, ("d",))
     p_c = positive("common_probability", common_probability)
     K = float(whole("num_classes", num_classes, 2))
     V = float(whole("vocab_size", vocab_size, 2))
-    if times.ndim != 1 or p.ndim != 1:
-        raise InputError(
-            f"expected t and distinct_probabilities 1-d, received {times.ndim}-d and {p.ndim}-d; flatten them"
-        )
     if abs(p.sum() + p_c - 1) > 1e-9:
         raise InputError(
             f"expected probabilities of a class that sum to 1, received {p.sum() + p_c:.12g}; normalise them"
         )
-    if V < K:
-        raise InputError(
-            f"expected vocab_size >= num_classes, received {V:g} < {K:g}; each class needs a next token of its own"
-        )
+    require_outputs(K, V)
     tau = positive("eta_Z", eta_Z) / K * gamma_integral(times, positive("eta_Y", eta_Y), V, K)
 
     # r_l = p_l/p_max, and 1 - r_l^2 without cancellation.

@@ -38,6 +38,8 @@ from snapdyn.errors import (
     finite_array,
     positive,
     positive_array,
+    real,
+    require_outputs,
     time_array,
     whole,
 )
@@ -152,9 +154,7 @@ def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: in
     array([0.    , 2.7497, 4.8473])
     """
     K, V, rho = _family(num_classes, vocab_size, overlap)
-    times = np.atleast_1d(time_array("t", t))
-    if times.ndim != 1:
-        raise InputError(f"expected t 1-d, received {times.ndim}-d; flatten it")
+    times = finite_array("t", np.atleast_1d(time_array("t", t)), ("T",))
     leads = _Leads(K, V, rho)
     g = leads.of_time(positive("eta_Y", eta_Y) * times / K)
     v, d = leads.v(g), leads.d(g)
@@ -366,10 +366,8 @@ def _family(num_classes: int, vocab_size: int, overlap: float) -> tuple[float, f
     """Return K, V and rho of one family, checked."""
     whole("num_classes", num_classes, 2)
     whole("vocab_size", vocab_size, 2)
-    K, V, rho = _families(num_classes, vocab_size, overlap)
-    if rho.ndim:
-        raise InputError(f"expected overlap to be one number, received shape {rho.shape}; call once per overlap")
-    return float(K), float(V), float(rho)
+    K, V, _ = _families(num_classes, vocab_size, overlap)
+    return float(K), float(V), real("overlap", overlap, advice="call once per overlap")
 
 
 def _families(
@@ -377,14 +375,8 @@ def _families(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return K, V and rho, checked."""
     K, V = count_array("num_classes", num_classes, 2), count_array("vocab_size", vocab_size, 2)
-    if np.any(V < K):
-        raise InputError(
-            f"expected vocab_size >= num_classes, received {V.min():g} < {K.max():g}; each class needs an output"
-        )
-    rho = finite_array("overlap", overlap)
-    wrong = (rho < 0) | (rho >= 1)
-    if np.any(wrong):
-        raise InputError(f"expected overlap to lie in [0, 1), received {rho[wrong].flat[0]:g}; give f_n.f_k, n != k")
+    require_outputs(K, V)
+    rho = finite_array("overlap", overlap, at_least=0.0, below=1.0, advice="give f_n.f_k, n != k")
     return K, V, rho
 
 

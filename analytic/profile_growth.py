@@ -26,12 +26,12 @@ from numpy.typing import ArrayLike
 
 from snapdyn.errors import (
     FloatArray,
-    InputError,
     broadcasting,
     count_array,
     finite_array,
     instance,
     positive_array,
+    require_outputs,
     time_array,
 )
 
@@ -102,8 +102,7 @@ def distinct_profile(distinct_probabilities: ArrayLike) -> DistinctProfile:
     DistinctProfile(pi=0.5, pi_slope=0.0, pi_last=0.5)
     """
     p = np.atleast_1d(positive_array("distinct_probabilities", distinct_probabilities))
-    if p.ndim != 1 or p.size == 0:
-        raise InputError(f"expected distinct_probabilities of shape (d,), d >= 1, received shape {p.shape}; flatten it")
+    finite_array("distinct_probabilities", p, ("d",))
     ratio = p / p.max()
     w = ratio**2 / np.sum(ratio**2)
     pi = float(np.sum(w**2))
@@ -167,8 +166,7 @@ def growth_and_common_logit(
         u = _odds_at_leading_beta(Gamma, K, o, kappa)
     else:
         V = count_array("vocab_size", vocab_size, 2)
-        if np.any(V < K):
-            raise InputError("expected vocab_size >= num_classes, received fewer outputs; give each class its own")
+        require_outputs(K, V)
         u = _odds_at_exact_beta(*np.broadcast_arrays(Gamma, K, o, kappa, V))
     B = (u - o * np.expm1(-u)) / (2 * kappa)
     return GrowthAndCommonLogit(B[()], (0.0 - K * u / (2 * kappa))[()])
@@ -387,20 +385,11 @@ def error_of_consistent_form(
 
 
 def _above_1(rho0: ArrayLike) -> FloatArray:
-    array = positive_array("rho0", rho0)
-    if np.any(array <= 1):
-        raise InputError(
-            f"expected rho0 to be above 1, received {array.min():g}; it is ||c~_n||/P(l_c|n) with distinct tokens"
-        )
-    return array
+    return finite_array("rho0", rho0, above=1.0, advice="it is ||c~_n||/P(l_c|n) with distinct tokens")
 
 
 def _share(name: str, values: ArrayLike) -> FloatArray:
-    array = finite_array(name, values)
-    wrong = (array < 0) | (array > 1)
-    if np.any(wrong):
-        raise InputError(f"expected {name} to lie in [0, 1], received {array[wrong].flat[0]:g}; see distinct_profile")
-    return array
+    return finite_array(name, values, at_least=0.0, at_most=1.0, advice="see distinct_profile")
 
 
 def _drift(L: FloatArray, kappa: FloatArray, pi_slope: FloatArray | float) -> FloatArray:

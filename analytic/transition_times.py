@@ -3,20 +3,15 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, broadcasting, choice, count_array, positive_array
+from snapdyn.errors import FloatArray, broadcasting, choice, count_array, positive_array
 
 # scipy is imported where it is needed, so that `import snapdyn.analytic` loads numpy only.
 
 
 def _lambert_argument(vocab_size: ArrayLike) -> FloatArray:
     """Return -1/(V-1), at which Lambert's W is real only for V - 1 >= e, that is for whole V >= 4."""
-    V = count_array("vocab_size", vocab_size, 2)
-    if np.any(V < 4):
-        raise InputError(
-            f"expected vocab_size >= 4, received {np.min(V):g}; exp(u) = (V-1) u has no "
-            "real root for a smaller V, use kind='peak', which exists for every V"
-        )
-    return -1 / (V - 1)
+    advice = "exp(u) = (V-1) u has no real root for a smaller V, use kind='peak', which exists for every V"
+    return -1 / (count_array("vocab_size", vocab_size, 4, advice) - 1)
 
 
 @broadcasting
@@ -213,11 +208,7 @@ def transition_time(
     K, V = count_array("num_classes", num_classes, 1), count_array("vocab_size", vocab_size, 2)
     eta_Y = positive_array("eta_Y", eta_Y)
     if prior is not None:
-        K = 1 / positive_array("prior", prior)
-        if np.any(K < 1):
-            raise InputError(
-                f"expected prior to be at most 1, received {1 / np.min(K):g}; give probabilities of classes"
-            )
+        K = 1 / positive_array("prior", prior, at_most=1.0, advice="give probabilities of classes")
     if kind == "start":
         return K * np.log(V) / eta_Y
     if kind == "end":

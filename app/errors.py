@@ -99,34 +99,42 @@ def choice(name: str, value: str, options: Collection[str]) -> str:
     return value
 
 
-def text(name: str, value: str) -> str:
-    """Return `value` after checking that it is text."""
-    if not isinstance(value, str):
+def text(name: str, value: str, at_least: int = 0) -> str:
+    """Return `value` after checking that it is text, of so many characters at least."""
+    if not isinstance(value, str) or len(value) < at_least:
         raise InputError(f"expected {name} to be text, received {shown(value)}; write it in quotes")
     return value
 
 
-def function(name: str, value: Any) -> Any:
-    """Return `value` after checking that it can be called."""
+def function(name: str, value: Any, form: str = "") -> Any:
+    """Return `value` after checking that it can be called; `form` shows its arguments: (t, state)."""
     if not callable(value):
-        raise InputError(f"expected {name} to be a function, received {shown(value)}; give one, without calling it")
+        spoken = f" {form}" if form else ""
+        raise InputError(
+            f"expected {name} to be a function{spoken}, received {shown(value)}; give one, without calling it"
+        )
     return value
 
 
-def optional_function(name: str, value: Any) -> Any:
+def optional_function(name: str, value: Any, form: str = "") -> Any:
     """Return `value` after checking that it is None or can be called."""
-    return None if value is None else function(name, value)
+    return None if value is None else function(name, value, form)
 
 
 def instance(name: str, value: Any, kind: type, advice: str) -> Any:
     """Return `value` after checking that it is of the type `kind`; `advice` says what to give."""
     if not isinstance(value, kind):
-        raise InputError(f"expected {name} to be {kind.__name__}, received {shown(value)}; {advice}")
+        spoken = kind.__name__ if kind.__name__ != "Mapping" else "mapping"
+        article = "an" if spoken[0] in "AEIOU" else "a"
+        raise InputError(f"expected {name} to be {article} {spoken}, received {shown(value)}; {advice}")
     return value
 
 
-def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
-    """Return the entries of an iterable as a list, each checked to be of one of the types when its turn comes."""
+def list_of(name: str, values: Any, *kinds: type, at_least: int = 0, different: bool = False) -> list[Any]:
+    """Return the entries of an iterable as a list, each checked to be of one of the types when its turn comes.
+
+    `at_least` is the smallest number of entries; with `different` no entry may come twice.
+    """
     found: list[Any] = []
     try:
         if not isinstance(values, (str, bytes)):
@@ -135,7 +143,7 @@ def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
                     break
                 found.append(value)
             else:
-                return found
+                return _counted(name, found, at_least, different)
     except InputError:  # of what makes the entries
         raise
     except Exception:  # not iterable, beyond the memory, or an object of another library with an error of its own
@@ -143,6 +151,14 @@ def list_of(name: str, values: Any, *kinds: type) -> list[Any]:
     many = f" of at most {MOST_LISTED}" if len(found) == MOST_LISTED else ""
     expected = " or ".join(kind.__name__ for kind in kinds)
     raise InputError(f"expected {name} to be a list{many} of {expected}, received {shown(values)}; write [...]")
+
+
+def _counted(name: str, values: list[Any], at_least: int, different: bool) -> list[Any]:
+    if len(values) < at_least:
+        raise InputError(f"expected {name} with at least {at_least} entry, received {shown(values)}; add one")
+    if different and len(set(values)) < len(values):
+        raise InputError(f"expected {name} without repetition, received {shown(values)}; name each once")
+    return values
 
 
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
@@ -197,15 +213,58 @@ def number(name: str, value: float) -> float:
     return converted
 
 
-def fraction(name: str, value: float, below: float = 1.0) -> float:
-    """Return `value` as a float after checking 0 <= value < below."""
+def real(
+    name: str,
+    value: float,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+    advice: str = "",
+) -> float:
+    """Return `value` as a float after checking that it is a finite number within the bounds."""
     converted = _float(value)
-    if converted is None or not 0.0 <= converted < below:
-        limit = "" if math.isinf(below) else f" and below {below:g}"
+    if converted is None or not (at_least <= converted <= at_most and above < converted < below):
+        words = _range_in_words(at_least, above, at_most, below)
+        kind = " ".join(word for word in words if word in ("positive", "finite"))
+        bounds = _spoken_bounds([word for word in words if word not in ("positive", "finite")])
         raise InputError(
-            f"expected {name} to be a number of at least 0{limit}, received {shown(value)}; 0.0 leaves it out"
+            f"expected {name} to be a {kind} number{bounds}, received {shown(value)}; {advice or 'give such a number'}"
         )
     return converted
+
+
+def _range_in_words(at_least: float, above: float, at_most: float, below: float) -> list[str]:
+    """Return words such as ["finite", "at least 0", "below 1"] or ["positive", "finite"]."""
+    words = ["positive", "finite"] if above == 0 else ["finite"]
+    if at_least > -math.inf and at_most < math.inf:
+        return [*words, f"from {at_least:g} to {at_most:g}"]
+    words += [f"above {above:g}"] if above > -math.inf and above != 0 else []
+    words += [f"at least {at_least:g}"] if at_least > -math.inf else []
+    words += [f"at most {at_most:g}"] if at_most < math.inf else []
+    return words + ([f"below {below:g}"] if below < math.inf else [])
+
+
+def _spoken_bounds(words: list[str]) -> str:
+    """Return bounds as they follow "a number": " of at least 0", " above 1" or nothing."""
+    bounds = _joined(words)
+    return f" of {bounds}" if bounds.startswith("at") else f" {bounds}" if bounds else ""
+
+
+def _joined(words: list[str]) -> str:
+    *others, last = words or [""]
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def positive(name: str, value: float, at_most: float = math.inf, below: float = math.inf, advice: str = "") -> float:
+    """Return `value` as a float after checking that it is a positive finite number within the bounds."""
+    return real(name, value, above=0.0, at_most=at_most, below=below, advice=advice or "give a value above 0")
+
+
+def fraction(name: str, value: float, below: float = 1.0) -> float:
+    """Return `value` as a float after checking 0 <= value < below."""
+    return real(name, value, at_least=0.0, below=below, advice="0.0 leaves it out")
 
 
 def _float(value: Any) -> float | None:
@@ -220,26 +279,15 @@ def _float(value: Any) -> float | None:
         return None
 
 
-def positive(name: str, value: float) -> float:
-    """Return `value` as a float after checking that it is a positive finite number."""
-    converted = _float(value)
-    if converted is None or not (math.isfinite(converted) and converted > 0):
-        raise InputError(
-            f"expected {name} to be a positive finite number, received {shown(value)}; give a value above 0"
-        )
-    return converted
-
-
-def whole(name: str, value: float, at_least: int, at_most: int | None = None) -> int:
+def whole(name: str, value: float, at_least: int, at_most: int | None = None, advice: str = "") -> int:
     """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
     converted, most = _whole(value), LARGEST_WHOLE if at_most is None else at_most
     if converted is not None and at_least <= converted <= most:
         return converted
     bounds = f"of at least {at_least}" if at_most is None else f"in {at_least}..{at_most}"
-    remedy = "give one"
-    if converted is not None:
-        remedy = f"give {at_least} or more" if converted < at_least else f"give {most} or less"
-    raise InputError(f"expected {name} to be a whole number {bounds}, received {shown(value)}; {remedy}")
+    nearest = f"{at_least} or more" if converted is not None and converted < at_least else f"{most} or less"
+    advice = advice or ("give one" if converted is None else f"give {nearest}")
+    raise InputError(f"expected {name} to be a whole number {bounds}, received {shown(value)}; {advice}")
 
 
 def _whole(value: Any) -> int | None:
@@ -259,6 +307,13 @@ def flag(name: str, value: bool) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise InputError(f"expected {name} to be true or false, received {shown(value)}; write it without quotes")
     return bool(value)
+
+
+def flag_or(name: str, value: bool | str, word: str) -> bool | str:
+    """Return `value` after checking that it is true, false or `word`."""
+    if isinstance(value, str) and value != word:
+        raise InputError(f"expected {name} to be true, false or {word!r}, received {shown(value)}; write one of these")
+    return value if isinstance(value, str) else flag(name, value)
 
 
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
@@ -318,43 +373,104 @@ def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, R
     return checked
 
 
-def whole_array(name: str, values: Any) -> NDArray[np.int64]:
-    """Return an int64 copy of `values` after checking that they are whole numbers in an array of regular shape."""
+def finite_array(
+    name: str,
+    values: ArrayLike,
+    shape: tuple[int | str, ...] | None = None,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+    whole: bool = False,
+    increasing: bool = False,
+    advice: str = "",
+) -> FloatArray:
+    """Return `values` as a float64 array after checking that all are finite and within the bounds.
+
+    An entry of `shape` is a length, or the name of a length that is not prescribed: at least 1, and the same wherever
+    the name stands. With `increasing` each value along the only axis is above the one before it.
+    """
     array = real_array(name, values)
+    if shape is not None:
+        _require_shape(name, array, shape, advice)
+    valid = np.isfinite(array)
+    if at_least > -math.inf or above > -math.inf:
+        valid &= (array >= at_least) & (array > above)
+    if at_most < math.inf or below < math.inf:
+        valid &= (array <= at_most) & (array < below)
+    if whole:
+        valid &= array == np.floor(array)
+    if not valid.all():
+        words = _range_in_words(at_least, above, at_most, below)
+        if whole:
+            words = [f"a whole number{_spoken_bounds(words[1:])}"]
+        wrong, advice = array[~valid].flat[0], advice or ("round it" if whole else "correct this value")
+        raise InputError(f"expected {name} to be {_joined(words)}, received {wrong:g}; {advice}")
+    if increasing and (falls := array[1:] <= array[:-1]).any():
+        i = int(np.flatnonzero(falls)[0])
+        raise InputError(
+            f"expected {name} to increase, received {array[i]:g} before {array[i + 1]:g}; sort the values, each once"
+        )
+    return array
+
+
+def _require_shape(name: str, array: FloatArray, shape: tuple[int | str, ...], advice: str) -> None:
+    named: dict[int | str, int] = {
+        axis: size for axis, size in zip(shape, array.shape, strict=False) if isinstance(axis, str)
+    }
+    if array.shape != tuple(named.get(axis, axis) for axis in shape) or 0 in named.values():
+        spoken = f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+        advice = advice or "give an array of this shape"
+        raise InputError(f"expected {name} of shape {spoken}, received shape {array.shape}; {advice}")
+
+
+def whole_array(
+    name: str, values: Any, shape: tuple[int | str, ...] | None = None, at_least: float = -math.inf, advice: str = ""
+) -> NDArray[np.int64]:
+    """Return `values` as an int64 array after checking that they are whole numbers within the bound."""
+    array = finite_array(name, values, shape, at_least=at_least, whole=True, advice=advice)
     # Beyond 2**53 neighbouring whole numbers are the same float.
-    if not (np.isfinite(array) & (np.abs(array) < 2.0**53) & (array == np.floor(array))).all():
-        raise InputError(f"expected {name} to hold whole numbers, received {shown(values)}; round them")
+    if (largest := np.abs(array).max(initial=0.0)) >= 2.0**53:
+        raise InputError(f"expected {name} to hold whole numbers below 2^53, received {largest:g}; give smaller ones")
     return array.astype(np.int64)
 
 
-def finite_array(name: str, values: ArrayLike) -> FloatArray:
-    """Return `values` as a float64 array after checking that all are finite."""
-    array = real_array(name, values)
-    return _require_all(name, array, np.isfinite(array), "finite", f"check how {name} was computed")
+def positive_array(
+    name: str,
+    values: ArrayLike,
+    shape: tuple[int | str, ...] | None = None,
+    *,
+    at_most: float = math.inf,
+    below: float = math.inf,
+    advice: str = "give values above 0",
+) -> FloatArray:
+    """Return `values` as a float64 array after checking that all are positive, finite and within the bounds."""
+    return finite_array(name, values, shape, above=0.0, at_most=at_most, below=below, advice=advice)
 
 
-def positive_array(name: str, values: ArrayLike) -> FloatArray:
-    """Return `values` as a float64 array after checking that all are positive and finite."""
-    array = real_array(name, values)
-    return _require_all(name, array, np.isfinite(array) & (array > 0), "positive and finite", "give values above 0")
+def time_array(
+    name: str,
+    values: ArrayLike,
+    shape: tuple[int | str, ...] | None = None,
+    *,
+    at_most: float = math.inf,
+    increasing: bool = False,
+) -> FloatArray:
+    """Return times or visits as a float64 array after checking that all are finite, at least 0 and within the bound."""
+    advice = "count from the start of training"
+    return finite_array(name, values, shape, at_least=0.0, at_most=at_most, increasing=increasing, advice=advice)
 
 
-def time_array(name: str, values: ArrayLike) -> FloatArray:
-    """Return times or visits as a float64 array after checking that all are finite and at least 0."""
-    array = real_array(name, values)
-    remedy = "count from the start of training"
-    return _require_all(name, array, np.isfinite(array) & (array >= 0), "finite and at least 0", remedy)
-
-
-def count_array(name: str, values: ArrayLike, at_least: int) -> FloatArray:
+def count_array(name: str, values: ArrayLike, at_least: int, advice: str = "") -> FloatArray:
     """Return counts as a float64 array after checking that all are whole numbers within the bound."""
-    array = real_array(name, values)
-    valid = np.isfinite(array) & (array >= at_least) & (array == np.floor(array))
-    return _require_all(name, array, valid, f"a whole number of at least {at_least}", f"give {at_least} or more")
+    return finite_array(name, values, at_least=at_least, whole=True, advice=advice or f"give {at_least} or more")
 
 
-def _require_all(name: str, array: FloatArray, valid: NDArray[np.bool_], expected: str, remedy: str) -> FloatArray:
-    """Return `array` if all its entries are valid; the error shows the first one that is not."""
-    if not np.all(valid):
-        raise InputError(f"expected {name} to be {expected}, received {array[~valid].flat[0]:g}; {remedy}")
-    return array
+def require_outputs(num_classes: FloatArray | float, vocab_size: FloatArray | float) -> None:
+    """Raise InputError where there are fewer outputs V than classes K, each with a next token of its own."""
+    if np.any(np.less(vocab_size, num_classes)):
+        raise InputError(
+            f"expected vocab_size of at least num_classes, received {np.min(vocab_size):g} for "
+            f"{np.max(num_classes):g}; each class needs a next token of its own"
+        )

@@ -9,7 +9,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
-from snapdyn.errors import InputError
+from snapdyn.errors import finite_array
 from snapdyn.figures.declaration import Different, Rate, Start, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Figure, curve_style, thin_dotted
@@ -55,8 +55,7 @@ def compute(
         in the printed form; t0_inverse_ratio (panel, eta_Z): t0 if nu meant eta_Z/eta_Y. Times in
         batch-size-1 steps.
     """
-    if list(eta_Z) != sorted(set(eta_Z)):
-        raise InputError(f"expected increasing rates of attention eta_Z, received {list(eta_Z)}; sort them")
+    finite_array("eta_Z", eta_Z, increasing=True)
     rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, np.array(last_time), POINTS[level], axis=1)
     rates, nu, V = np.array(eta_Z), np.array(ratio)[:, None], np.array(vocab_size)[:, None]

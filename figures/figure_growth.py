@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.errors import InputError
+from snapdyn.errors import real
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole, statement
 from snapdyn.figures.layout import label_above, legend_above
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, Figure, new_figure, thin_dotted
@@ -72,8 +72,7 @@ def compute(
         f^2 at the start; t0. Times in batch-size-1 steps, which a batch of any size moves by one.
     """
     t0 = float(transition_time(num_classes, vocab_size, eta_Y, kind="end"))
-    if steps <= t0:
-        raise InputError(f"expected steps beyond t0 = {np.ceil(t0):.0f}, received {steps}; give more")
+    real("steps", steps, above=t0, advice="give more than t0")
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)
     P, dominant = classes.P.toarray()[0], dominant_token(classes)
     rho0 = float(np.linalg.norm(P) / common_probability)

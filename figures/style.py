@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.errors import InputError, file_path, positive, shown, suggest
+from snapdyn.errors import InputError, file_path, real, shown, suggest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -109,11 +109,7 @@ def figure_width(width: float | None, style: Style | None, default: float) -> fl
     if width is None:
         size = style_settings(style).get("figure.figsize")
         return float(size[0]) if size is not None else default
-    width = positive("width", width)
-    if not NARROWEST <= width <= WIDEST:
-        raise InputError(
-            f"expected width between {NARROWEST:g} and {WIDEST:g} inches, received {width:g}; give such a width"
-        )
+    width = real("width", width, at_least=NARROWEST, at_most=WIDEST, advice="give inches")
     return width
 
 

@@ -93,12 +93,11 @@ def boundary(
             f"expected a claim about one instance, received {shown(claim)}, which speaks of "
             f"{entry.domain or 'named settings'}"
         )
-    values = {name: np.atleast_1d(finite_array(f"axis {shown(name)}", axis)) for name, axis in axes.items()}
-    if not 1 <= len(values) <= 2:
-        raise InputError(f"expected one or two axes, received {len(values)}")
-    for name, axis in values.items():
-        if axis.ndim != 1 or (np.diff(axis) <= 0).any():
-            raise InputError(f"expected axis {shown(name)} as increasing values, received {axis}")
+    whole("the number of axes", len(axes), 1, 2)
+    values = {
+        name: finite_array(f"axis {shown(name)}", np.atleast_1d(axis), ("N",), increasing=True)
+        for name, axis in axes.items()
+    }
     points = math.prod(axis.size for axis in values.values())
     paid = max(prop.evaluations[1] for prop in entry.properties)
     if points > (paid if most_evaluations is None else whole("most_evaluations", most_evaluations, 1)):

@@ -107,8 +107,7 @@ def compute(
     _, seeds = seed_list(seeds)
     observables, curves = _checked_names(observables, curves)
     most_evaluations = settings.pop("most_evaluations", None)
-    if len(set(seeds)) < len(seeds):
-        raise InputError(f"expected seeds without repetition, received {seeds}; name each once")
+    list_of("seeds", seeds, object, different=True)
     other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
     if curves and other:
         raise InputError(
@@ -239,13 +238,10 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
 
 
 def _checked_names(observables: Sequence[str], curves: Sequence[str]) -> tuple[list[str], list[str]]:
-    observables, curves = list_of("observables", observables, str), list_of("curves", curves, str)
-    if not observables:
-        raise InputError("expected at least one observable, received none; add one")
+    observables = list_of("observables", observables, str, at_least=1)
+    curves = list_of("curves", curves, str, different=True)
     for curve in curves:
         choice("curve", curve, CURVES)
-    if len(set(curves)) < len(curves):
-        raise InputError(f"expected curves without repetition, received {curves}; name each once")
     return observables, curves
 
 

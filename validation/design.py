@@ -14,7 +14,7 @@ import numpy as np
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, shown
+from snapdyn.errors import InputError, list_of, shown, whole
 from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.rungs.run import BRANCHES
 
@@ -98,8 +98,7 @@ def design_of(
         Lists of different lengths, crossed values that are none or not different, or too many cells.
     """
     for name, values in crossed.items():
-        if not values or len(set(values)) < len(values):
-            raise InputError(f"expected different values of {name}, at least one, received {shown(values)}")
+        list_of(f"the values of {name}", values, object, at_least=1, different=True)
     if len({len(values) for values in together.values()}) > 1:
         raise InputError(
             "expected lists of one length in a list design, received "
@@ -109,8 +108,7 @@ def design_of(
     names = short_names({**together, **crossed}, taken)
     axes = [Axis("cell", dict(together))] if together else []
     design = Design((*axes, *(Axis(names[name], {name: values}) for name, values in crossed.items())))
-    if (size := math.prod(design.shape)) > MOST_CELLS:
-        raise InputError(f"expected at most {MOST_CELLS} cells, received {size}; take fewer values")
+    whole("the number of cells", math.prod(design.shape), 0, MOST_CELLS, "take fewer values")
     return design
 
 

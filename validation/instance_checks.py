@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
-from snapdyn.errors import InputError, choice, list_of, optional_function, positive, printable, visible
+from snapdyn.errors import InputError, choice, instance, list_of, optional_function, positive, printable, visible
 from snapdyn.memory import Unaffordable
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.measured import REQUIRED, Measured
+from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property, Reading
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
 from snapdyn.validation.rungs.run import FAILURE
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.instance import Instance, require_dense
-from snapdyn.validation.tables import latex_formula, latex_id, latex_number, latex_text
+from snapdyn.validation.tables import latex_comparison, latex_id, latex_text, latex_words
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
 # The most serious first: a claim with several properties has the status of its most serious one.
@@ -32,13 +32,20 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 DECIDING = "mean field"
 # t_end of a check without one, in units of the time t0 of the rarest class.
 HORIZON = 100.0
-LATEX_RELATIONS = {"<=": r"\le", ">=": r"\ge"}
-LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array,amsmath,amssymb} in the preamble.
+# In a text: "24 hold, 1 fails, 20 are outside their conditions".
+SPOKEN: dict[Status, tuple[str, str]] = {
+    "holds": ("holds", "hold"),
+    "fails": ("fails", "fail"),
+    "undecided": ("is undecided", "are undecided"),
+    "outside": ("is outside its conditions", "are outside their conditions"),
+    "not applicable": ("does not apply", "do not apply"),
+}
+LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array} in the preamble.
 \begingroup\small
-\begin{longtable}{@{}>{\raggedright}p{0.16\linewidth}>{\raggedright}p{0.34\linewidth}>{\raggedright}p{0.12\linewidth}
-  >{\raggedright\arraybackslash}p{0.30\linewidth}@{}}
+\begin{longtable}{@{}>{\raggedright}p{0.30\linewidth}>{\raggedright}p{0.35\linewidth}
+  >{\raggedright\arraybackslash}p{0.28\linewidth}@{}}
 \toprule
-Id & Statement & Here & Check: measured against bound \\
+Statement & Conditions & Verdict \\
 \midrule
 \endhead
 \bottomrule
@@ -57,22 +64,45 @@ class InstanceResult:
     status : "holds", "fails", "outside", "not applicable" or "undecided"
         "outside": a condition is not met; "undecided": the margin is below the numerical error, or a run failed. For
         a claim that the register corrects, the status is that of the corrected statement.
-    sentence : str
-        The answer in one sentence, with its numbers.
+    reason : str
+        What the status follows from, with its numbers.
     prop : Property or None
         The property that decided; None if the claim is not applicable.
     number : Measured or None
         The measured number against its bound; None where there is none.
     conditions : tuple of Measured
         Conditions of the statement as measured on the instance.
+    printed : InstanceResult or None
+        For a claim that the register corrects, the answer for the statement as printed.
     """
 
     claim: Claim
     status: Status
-    sentence: str
+    reason: str
     prop: Property | None = None
     number: Measured | None = None
     conditions: tuple[Measured, ...] = ()
+    printed: InstanceResult | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The status; where the register corrects the statement, that of the printed form first."""
+        if self.printed is not None:
+            return f"{self.printed.status} as printed, {self.status} as corrected"
+        return f"{self.status} as corrected" if self.prop is not None and self.prop.corrected else self.status
+
+    @property
+    def explanation(self) -> str:
+        """The reason, and how the statement as printed fares."""
+        printed = (
+            "" if self.printed is None else f" As printed it {SPOKEN[self.printed.status][0]}: {self.printed.reason}."
+        )
+        return f"{self.reason}.{printed}"
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence, with its numbers."""
+        return f"{self.status.capitalize()}: {self.explanation}"
 
     @property
     def id(self) -> str:
@@ -101,6 +131,7 @@ class InstanceResult:
             "source": self.claim.source,
             "title": self.claim.title,
             "status": self.status,
+            "as_printed": self.printed.status if self.printed else self.status,
             "rung": self.rung,
             "conditions": [condition.to_dict() for condition in self.conditions],
             "check": self.prop.name if self.prop else "",
@@ -125,7 +156,7 @@ class InstanceReport:
     >>> import snapdyn as sd
     >>> report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6"])
     >>> report
-    InstanceReport(1 holds, 1 not applicable)
+    InstanceReport(1 holds, 1 does not apply)
     >>> print(report["figure6"].sentence)
     Not applicable: it speaks of the 64 published cells of Fig. 6.
     """
@@ -159,23 +190,42 @@ class InstanceReport:
     def to_text(self) -> str:
         """Plain text: the settings, the counts, and one paragraph per claim."""
         lines = [", ".join(f"{name} = {value}" for name, value in self.settings.items()), self.summary, ""]
-        lines += [f"{result.id}: {result.sentence}" for result in self.claims]
+        lines += [f"{result.id}: {result.sentence}" for result in self.in_order()]
         return visible("\n".join(lines) + "\n")
 
+    def in_order(self) -> list[InstanceResult]:
+        """Answers as a paper lists its statements: theorems and corollaries, what follows from them, then lemmas."""
+        return sorted(self.claims, key=lambda result: result.claim.place)
+
+    def theorems(self) -> InstanceReport:
+        """Return the report without lemmas, remarks and assumptions."""
+        return replace(self, claims=tuple(result for result in self.claims if not result.claim.is_auxiliary))
+
     def to_latex(self) -> str:
-        """LaTeX longtable to \\input: id, formula, status, conditions not met, and each check's numbers."""
+        """LaTeX longtable to \\input: statement, conditions with what they are here, verdict with its numbers.
+
+        Statements that do not apply are named in a comment only.
+        """
         rows = []
-        for result in self.claims:
-            claim = result.claim
-            formula = latex_formula(claim.latex) if claim.latex else latex_text(claim.title)
-            rows.append(" & ".join((latex_id(result.id), formula, result.status, _latex_numbers(result))) + r" \\")
+        absent = ", ".join(result.id for result in self.claims if result.status == "not applicable")
+        for result in self.in_order():
+            if result.status == "not applicable":
+                continue
+            statement = f"{latex_words(result.claim.title)} ({latex_id(result.id)})"
+            rows.append(
+                " & ".join((statement, _latex_conditions(result), _latex_verdict(result))) + r" \\ \addlinespace"
+            )
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
-        return f"% {printable(settings)}\n" + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
+        comment = f"% {printable(settings)}\n% Does not apply here: {printable(absent or 'none')}.\n"
+        return comment + LATEX_HEAD + "\n".join([*rows, r"\end{longtable}\endgroup"]) + "\n"
 
     @property
     def summary(self) -> str:
         """Number of claims of each status."""
-        return ", ".join(f"{count} {status}" for status, count in self.count().items())
+        counts = self.count()
+        return ", ".join(
+            f"{counts[status]} {spoken[counts[status] != 1]}" for status, spoken in SPOKEN.items() if status in counts
+        )
 
     def __repr__(self) -> str:
         return f"InstanceReport({self.summary})"
@@ -183,28 +233,39 @@ class InstanceReport:
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td><code>{html.escape(result.id)}</code></td><td>{html.escape(result.claim.title)}</td>"
-            f"<td>{result.status}</td><td style='text-align:left'>{html.escape(result.sentence)}</td></tr>"
-            for result in sorted(self.claims, key=lambda result: STATUSES.index(result.status))
+            f"<td>{result.verdict}</td><td style='text-align:left'>{html.escape(result.explanation)}</td></tr>"
+            for result in self.in_order()
         )
         return visible(
             f"<p>{html.escape(self.summary)}</p><table><thead><tr><th>id</th><th>statement</th><th>here</th>"
-            f"<th>numbers</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<th>why</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 
+def _latex_conditions(result: InstanceResult) -> str:
+    """Conditions of a statement, those that are not met in italics with what they are here."""
+    spoken = [
+        latex_words(condition.name if condition.holds else _in_words([condition])) for condition in result.conditions
+    ]
+    held = [condition.holds for condition in result.conditions]
+    marked = [text if holds else rf"\emph{{{text}}}" for text, holds in zip(spoken, held, strict=True)]
+    if result.status == "outside" and all(held):  # of the ranges of a Box
+        marked.append(rf"\emph{{{latex_words(result.reason)}}}")
+    return "; ".join(dict.fromkeys(marked))  # two conditions of one name may have bounds of their own
+
+
+def _latex_verdict(result: InstanceResult) -> str:
+    """Verdict, and the measured number against its bound, of the statement as printed and as it is corrected."""
+    forms = [(result, " as corrected")] if result.prop is not None and result.prop.corrected else [(result, "")]
+    forms = [(result.printed, " as printed"), *forms] if result.printed is not None else forms
+    return "; ".join(f"{form.status}{words}{_latex_numbers(form)}" for form, words in forms)
+
+
 def _latex_numbers(result: InstanceResult) -> str:
-    """Conditions that are not met, then what was measured against its bound, for a cell of a LaTeX table."""
-    unmet = [condition for condition in result.conditions if not condition.holds]
-    parts = [latex_text(f"requires {_in_words(unmet)}")] if unmet else []
-    number, prop = result.number, result.prop
-    if number is not None and prop is not None:
-        measured, bound = latex_number(number.value), latex_number(number.bound)
-        if number.margin >= 0:
-            numbers = f"${measured} {LATEX_RELATIONS[number.relation]} {bound}$"
-        else:
-            numbers = f"${measured}$, {REQUIRED[number.relation]} ${bound}$"
-        parts.append(f"{latex_text(prop.name)}: {numbers} ({latex_text(prop.rung)})")
-    return "; ".join(parts)
+    if result.number is None:
+        return f": {latex_words(result.reason)}" if result.status == "undecided" else ""
+    there = f"; there it {'holds' if result.number.holds else 'fails'}" if result.status == "outside" else ""
+    return f"{there}: {latex_comparison(result.number)} ({latex_text(result.rung)})"
 
 
 class CheckInterrupted(KeyboardInterrupt):
@@ -298,11 +359,8 @@ def check(
                 "rates and times into the mapping"
             )
     else:
-        if not isinstance(classes, SequenceClasses):
-            raise InputError(
-                f"expected classes as SequenceClasses, received {type(classes).__name__}; build them from a table with "
-                "sd.SequenceClasses(P, query) or from text with sd.from_text"
-            )
+        advice = "build them from a table with sd.SequenceClasses(P, query) or from text with sd.from_text"
+        instance("classes", classes, SequenceClasses, advice)
         if eta_Y is None or eta_Z is None:
             raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
         if t_end is None:
@@ -375,8 +433,7 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
     """Answers of a claim: on the rung that decides, and on each of `rungs` that has properties of it."""
     speaking = [prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(given)]
     if not speaking:
-        sentence = f"Not applicable: it speaks of {entry.domain or 'named settings'}."
-        return [InstanceResult(entry, "not applicable", sentence)]
+        return [InstanceResult(entry, "not applicable", f"it speaks of {entry.domain or 'named settings'}")]
     speaking = [prop for prop in speaking if _contains(prop, given)] or speaking
     of_rungs = [prop.rung for prop in speaking]
     deciding = DECIDING if DECIDING in of_rungs else of_rungs[0]
@@ -387,11 +444,14 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
 def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of a claim on one rung: that of the corrected statement, where there is one."""
     upheld = [prop for prop in properties if prop.corrected] or properties
-    answers = [_on_property(entry, prop, given) for prop in upheld]
-    answer = min(answers, key=lambda result: STATUSES.index(result.status))
-    printed = [_on_property(entry, prop, given) for prop in properties if prop not in upheld]
-    sentence = " ".join([answer.sentence, *(f"As printed: {each.sentence}" for each in printed)])
-    return replace(answer, sentence=sentence)
+    answer = _most_serious(entry, upheld, given)
+    printed = [prop for prop in properties if prop not in upheld]
+    return replace(answer, printed=_most_serious(entry, printed, given)) if printed else answer
+
+
+def _most_serious(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
+    answers = (_on_property(entry, prop, given) for prop in properties)
+    return min(answers, key=lambda result: STATUSES.index(result.status))
 
 
 def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
@@ -402,7 +462,7 @@ def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
 def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
     if not _contains(prop, given):
-        return InstanceResult(entry, "outside", f"Outside: it speaks of {prop.domain}.", prop)
+        return InstanceResult(entry, "outside", f"it speaks of {prop.domain}", prop)
     if isinstance(prop.domain, Box) and isinstance(given, dict):
         given = prop.domain.of_parameters(given)
     reading, trouble = Reading([], None, measurable=True), ""
@@ -418,20 +478,16 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
     if unmet:
-        status = "outside"
-        sentence = f"Outside: it requires {_in_words(unmet)}."
+        status, reason = "outside", f"it requires {_in_words(unmet)}"
         if measured is not None:
-            sentence += f" There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}."
+            reason += f". There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}"
     elif measured is None:
         failure = given.runs.get(FAILURE, "its solver gave up") if isinstance(given, Instance) else "no number"
-        status, sentence = "undecided", f"Undecided: {trouble or f'the run failed ({failure})'}."
-    elif not measured.decided:
-        status, sentence = "undecided", f"Undecided: {numbers}."
-    elif measured.holds:
-        status, sentence = "holds", f"Holds: {numbers}."
+        status, reason = "undecided", trouble or f"the run failed ({failure})"
     else:
-        status, sentence = "fails", f"Fails: {numbers}."
-    return InstanceResult(entry, status, sentence, prop, measured, tuple(reading.conditions))
+        status = "undecided" if not measured.decided else "holds" if measured.holds else "fails"
+        reason = numbers
+    return InstanceResult(entry, status, reason, prop, measured, tuple(reading.conditions))
 
 
 def _in_words(unmet: Sequence[Measured]) -> str:

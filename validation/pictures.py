@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, choice, list_of, number, pair, real_array, shown, text
+from snapdyn.errors import InputError, choice, finite_array, list_of, number, pair, real_array, shown, text
 
 Axis = tuple[str, NDArray[Any]]  # label and values
 LineKind = Literal["theory", "simulation", "printed", "control", "bound"]
@@ -161,15 +161,15 @@ class Map:
             choice(name, getattr(self, name), ("linear", "log"))
         object.__setattr__(self, "threshold", number("threshold", self.threshold))
         object.__setattr__(self, "boundaries", tuple(list_of("boundaries", self.boundaries, Line)))
-        for name in ("x", "y", "violation"):
-            object.__setattr__(self, name, real_array(name, getattr(self, name)))
+        for name in ("x", "y"):
+            axis = finite_array(f"{name} of map {shown(self.title)}", getattr(self, name), ("N",), increasing=True)
+            object.__setattr__(self, name, axis)
+        object.__setattr__(self, "violation", real_array("violation", self.violation))
         if self.violation.shape != (self.y.size, self.x.size):
             raise InputError(
                 f"expected map {shown(self.title)} to have violations of shape (ny, nx) = "
                 f"{(self.y.size, self.x.size)}, received {self.violation.shape}; give a row per y"
             )
-        if self.x.ndim != 1 or self.y.ndim != 1 or (np.diff(self.x) <= 0).any() or (np.diff(self.y) <= 0).any():
-            raise InputError(f"expected map {shown(self.title)} to have increasing x and y, received others; sort them")
 
     @staticmethod
     def over(

@@ -57,6 +57,10 @@ Grade = Literal["proved", "certified", "searched", "measured"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
 
 
+# First words of sources, as papers rank their statements; "": other sources.
+KINDS = ("Theorem", "Corollary", "", "Assumption", "Lemma", "Remark")
+
+
 @dataclass(frozen=True)
 class Headline:
     r"""Print and recomputation as formulas, for the first screen of the report.
@@ -194,6 +198,18 @@ class Claim:
             searched = any(prop.domain is not None for prop in self.properties)
             object.__setattr__(self, "grade", "searched" if searched else "measured")
         choice("grade", self.grade, GRADES)  # type: ignore[arg-type]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Place in a list as papers have it: theorems, corollaries, what follows from them, assumptions, lemmas."""
+        found = re.match(r"([A-Z][a-z]+) (\d+)", self.source)
+        kind = found[1] if found and found[1] in KINDS else ""
+        return KINDS.index(kind), int(found[2]) if found and kind else 0
+
+    @property
+    def is_auxiliary(self) -> bool:
+        """Whether it is an assumption, a lemma or a remark."""
+        return KINDS[self.place[0]] in ("Assumption", "Lemma", "Remark")
 
     @property
     def answer(self) -> str:

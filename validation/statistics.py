@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, number, real_array
+from snapdyn.errors import InputError, number, positive_array, whole
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25
@@ -103,17 +103,11 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
     >>> order.agrees(2.0), order.agrees(1.5)
     (True, False)
     """
-    sizes, gaps = real_array("x", x), real_array("y", y)
-    errors = None if y_error is None else real_array("y_error", y_error)
-    least = 3 if next_order is None else 4
-    if sizes.ndim != 1 or sizes.size < least or any(a is not None and a.shape != sizes.shape for a in (gaps, errors)):
-        raise InputError(
-            f"expected x, y and y_error of one length of at least {least}, received shapes {sizes.shape}, "
-            f"{gaps.shape}{'' if errors is None else f', {errors.shape}'}; give more points"
-        )
-    for name, values in (("x", sizes), ("y", gaps), ("y_error", errors)):
-        if values is not None and not (np.isfinite(values) & (values > 0)).all():
-            raise InputError(f"expected positive finite {name}, received {values.min():g}; leave that point out")
+    advice = "give as many of x, y and y_error, and leave out points that are not positive"
+    sizes = positive_array("x", x, ("N",), advice=advice)
+    gaps = positive_array("y", y, sizes.shape, advice=advice)
+    errors = None if y_error is None else positive_array("y_error", y_error, sizes.shape, advice=advice)
+    whole("the number of points", sizes.size, 3 if next_order is None else 4, advice="give more points")
     next_order = None if next_order is None else number("next_order", next_order)
     if next_order is not None and not 0 < abs(next_order) < MOST_ORDER:
         raise InputError(

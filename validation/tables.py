@@ -7,6 +7,7 @@ import re
 import unicodedata
 
 from snapdyn.errors import printable, visible
+from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.results import ClaimResult, Report
 
 COLUMNS = ("id", "source", "statement", "verdict", "measured against bound", "rung")
@@ -71,6 +72,14 @@ SYMBOLS = {
 # Letters below this code point, such as é and š, are in every font of TeX.
 LATIN = 0x180
 ESCAPES = SPECIAL | GREEK | SYMBOLS
+LATEX_RELATIONS = {"<=": r"\le", ">=": r"\ge"}
+# A symbol of the theory in plain text: a Greek letter or one letter, with index, prime and power; or a relation.
+SYMBOL = re.compile(
+    r"(?P<relation><=|>=|>>|<<|->)|(?<![\w\\])(?:(?<!\.)(?P<number>-?[\d.]+e[-+]?\d+)\b|"
+    r"(?P<greek>[Gg]amma|[Ll]ambda|[Oo]mega|[Tt]heta|alpha|beta|chi|delta|epsilon|eta|iota|kappa|mu|nu|pi|phi|psi|rho"
+    r"|sigma|tau|xi|zeta)|(?P<letter>[A-Za-z](?=['_^*]|[0-9]\b)))"
+    r"(?P<prime>'?)(?:_?(?P<index>(?<=_)\w+|\d))?(?P<primed>'?)(?:\^(?P<power>-?\w+))?(?!\w)"
+)
 
 
 def text_table(report: Report) -> str:
@@ -107,13 +116,10 @@ def latex_table(report: Report) -> str:
         check = result.decisive
         measured = "--"
         if check is not None:
-            relation = {"<=": r"\le", ">=": r"\ge"}[check.relation]
-            failed = "" if check.holds else r"\not"
-            measured = f"${latex_number(check.value)} {failed}{relation} {latex_number(check.bound)}$"
-            measured += f" ({latex_text(check.rung)})"
+            measured = f"{latex_comparison(check)} ({latex_text(check.rung)})"
         cells = (
             latex_id(result.id),
-            *map(latex_text, (result.claim.source, result.claim.title, _verdict(result))),
+            *map(latex_words, (result.claim.source, result.claim.title, _verdict(result))),
             measured,
         )
         rows.append(" & ".join(cells) + r" \\")
@@ -142,18 +148,39 @@ def _measured(result: ClaimResult) -> tuple[str, str]:
     return check.comparison.replace(check.relation, relation), check.rung
 
 
-def latex_text(text: str) -> str:
+def latex_text(text: str, keep_ends: bool = False) -> str:
     """Text on one line with TeX's special characters escaped; a character that TeX's fonts lack becomes "?"."""
-    escaped = (
-        ESCAPES.get(letter, letter if ord(letter) < LATIN else "?") for letter in printable(" ".join(text.split()))
-    )
+    line = re.sub(r"\s+", " ", text) if keep_ends else " ".join(text.split())
+    escaped = (ESCAPES.get(letter, letter if ord(letter) < LATIN else "?") for letter in printable(line))
     return re.sub("-(?=-)", "-{}", "".join(escaped)) if "--" in text else "".join(escaped)
 
 
-def latex_formula(latex: str) -> str:
-    """Formula in math mode, on one line; if it holds control characters, which TeX refuses, as text."""
-    line = " ".join(latex.split())
-    return f"${line}$" if line == visible(line) else latex_text(latex)
+def latex_words(text: str) -> str:
+    """Text as `latex_text`, with its symbols, such as eta_Y, |theta_n|, t0 and V >= 10 K^2, in math mode."""
+    parts, end = [], 0
+    for found in SYMBOL.finditer(text):
+        parts += [latex_text(text[end : found.start()], keep_ends=True), f"${_symbol(found)}$"]
+        end = found.end()
+    return "".join([*parts, latex_text(text[end:], keep_ends=True)]).strip()
+
+
+def _symbol(found: re.Match[str]) -> str:
+    if found["relation"]:
+        return {"<=": r"\le", ">=": r"\ge", ">>": r"\gg", "<<": r"\ll", "->": r"\to"}[found["relation"]]
+    if found["number"]:
+        return latex_number(float(found["number"]))
+    symbol = f"\\{found['greek']}" if found["greek"] else found["letter"]
+    index = f"_{{{found['index']}}}" if found["index"] else ""
+    power = f"^{{{found['power']}}}" if found["power"] else ""
+    return symbol + found["prime"] + index + found["primed"] + power
+
+
+def latex_comparison(number: Measured) -> str:
+    """What was measured against its bound: a relation where it holds, in words where it does not."""
+    measured, bound = f"${latex_number(number.value)}$", f"${latex_number(number.bound)}$"
+    if number.holds:
+        return f"{measured[:-1]} {LATEX_RELATIONS[number.relation]} {bound[1:]}"
+    return f"{measured}, {REQUIRED[number.relation]} {bound}"
 
 
 def latex_id(id: str) -> str:

@@ -8,7 +8,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, declare
-from snapdyn.errors import FloatArray, InputError, real_array, whole_array
+from snapdyn.errors import FloatArray, InputError, finite_array, whole_array
 
 TOKENS = 3
 POSITIONS = (0, 1, 1, 2)
@@ -189,25 +189,17 @@ def gradient(
     >>> dJ_dz
     array([[0., 0.]])
     """
-    P, weights, Y, z = (real_array(name, array) for name, array in (("P", P), ("weights", weights), ("Y", Y), ("z", z)))
-    query, next_token = whole_array("query", query), whole_array("next_token", next_token)
-    if min(query.min(initial=0), next_token.min(initial=0)) < 0:
-        raise InputError(
-            f"expected query and next_token ids of at least 0, received {min(query.min(), next_token.min())}; "
-            "number tokens from 0"
-        )
+    P = finite_array("P", P, ("K", "M"))
+    K, advice = len(P), "give one entry per class, ids from 0 on"
+    weights = finite_array("weights", weights, (K,), advice=advice)
+    query, next_token = (
+        whole_array(name, ids, (K,), 0, advice) for name, ids in (("query", query), ("next_token", next_token))
+    )
     query_ids, row_of_class = np.unique(query, return_inverse=True)
-    if P.ndim != 2 or P.size == 0 or not query.shape == next_token.shape == weights.shape == P.shape[:1]:
-        raise InputError(
-            "expected P (K, M) and query, next_token, weights (K,), received shapes "
-            f"{P.shape}, {query.shape}, {next_token.shape}, {weights.shape}; give one entry per class"
-        )
-    if z.shape != (len(query_ids), P.shape[1]):
-        raise InputError(
-            f"expected z of shape {(len(query_ids), P.shape[1])}, received {z.shape}; give a row per query"
-        )
+    z = finite_array("z", z, (len(query_ids), P.shape[1]), advice="give a row per query")
+    Y = finite_array("Y", Y, ("R", "V"))
     rows_needed = max(P.shape[1], int(query.max()) + 1 if residual else 0)
-    if Y.ndim != 2 or Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():
+    if Y.shape[0] < rows_needed or Y.shape[1] <= next_token.max():
         raise InputError(
             f"expected Y with at least {rows_needed} rows and {next_token.max() + 1} columns, "
             f"received shape {Y.shape}; Y needs a row per token it reads and a column per next token"

@@ -17,6 +17,7 @@ def check(
         Literal["text", "latex", "json"] | None,
         typer.Option(help="Print the answers as plain text, as a table for a paper, or as JSON, instead."),
     ] = None,
+    theorems: Annotated[bool, typer.Option("--theorems", help="Leave out lemmas, remarks and assumptions.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a statement fails.")] = False,
     load: Load = None,
 ) -> int:
@@ -27,10 +28,10 @@ def check(
 
     Example: snapdyn check examples/check_own_classes.toml
 
-    Example: snapdyn check examples/own_classes.toml --format latex > table.tex
+    Example: snapdyn check examples/check_own_classes.toml --theorems --format latex > table.tex
     """
     from snapdyn.experiments.run_files import read_check
-    from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted
+    from snapdyn.validation.instance_checks import CheckInterrupted
 
     instance = read_check(file)
     interrupted = False
@@ -39,18 +40,20 @@ def check(
             report = instance.run(update)
         except CheckInterrupted as stop:
             report, interrupted = stop.report, True
+    if theorems:
+        report = report.theorems()
     texts = {"text": report.to_text, "latex": report.to_latex, "json": report.to_json}
     if format:
         show(texts[format](), end="")
     else:
-        rows = sorted(report.claims, key=lambda result: STATUSES.index(result.status))
+        show(report.summary)
+        rows = report.in_order()
         styles = {"fails": "bold red", "undecided": "yellow", "outside": "cyan", "not applicable": "dim"}
         show_table(
-            ("id", "here", "sentence"),
-            [(result.id, result.status, result.sentence) for result in rows],
+            ("id", "statement", "here", "why"),
+            [(result.id, result.claim.title, result.verdict, result.explanation) for result in rows],
             [styles.get(result.status, "none") for result in rows],
         )
-        show(report.summary)
     if interrupted:
         say(f"interrupted {report.settings['interrupted']}")
         return INTERRUPTED

@@ -13,8 +13,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-# Wide enough that nothing is wrapped or cut when the output goes to a file or another program.
-PIPE_WIDTH = 10_000
 # Exit codes; what each means is in `snapdyn.commands.main`.
 DONE, DIFFERS, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 SECONDS_BETWEEN_LINES = 60.0
@@ -46,22 +44,21 @@ def _visible(text: str) -> str:
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
-    """Print a table on stdout: aligned columns, with lines and a style per row on a terminal."""
-    console = _console()
+    """Print a table on stdout: aligned columns, folded and with a style per row on a terminal."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        shown = [[_visible(cell) for cell in row] for row in (columns, *rows)]
+        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in shown)
+        show("\n".join(lines))
+        return
     # Sources such as "[own]" are text, not markup.
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=True)
     for name in columns:
         table.add_column(name, overflow="fold")
     for number, row in enumerate(rows):
-        table.add_row(*map(_visible, row), style=styles[number] if styles and console.is_terminal else None)
+        table.add_row(*map(_visible, row), style=styles[number] if styles else None)
     console.print(table)
-
-
-def _console() -> Console:
-    console = Console(markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = PIPE_WIDTH
-    return console
 
 
 def prepare(target: Path) -> None:

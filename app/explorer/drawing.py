@@ -20,7 +20,11 @@ TOKENS = {
     "dominant": ("dominant distinct token", "C1"),
     "other": ("other distinct tokens together", "C2"),
 }
-MARKS: dict[str, tuple[str, Any]] = {"start": ("start", ":"), "peak": (r"peak of $\gamma$", "-"), "end": ("end", "--")}
+MARKS: dict[str, tuple[str, Any]] = {
+    "start": ("early law of (14) ends", ":"),
+    "peak": (r"peak of $\gamma$", "-"),
+    "end": ("late law of (14) begins", "--"),
+}
 PANELS = {
     panel: OBSERVABLES[name].label
     for panel, name in (("attention", "attention"), ("gamma", "speed"), ("gain", "relative_gain"))

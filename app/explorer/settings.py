@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from snapdyn.dynamics import ClassKind, SymmetricClasses, symmetric_classes
-from snapdyn.errors import InputError, positive, whole
+from snapdyn.errors import InputError, positive, real, whole
 
 NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
 # Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like
@@ -102,11 +102,7 @@ class Settings:
         K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
         whole("vocab_size", self.vocab_size, max(4, K))
         low, high = reachable_overlaps(self.common_probability)
-        if not low < positive("overlap", self.overlap) < high:
-            raise InputError(
-                f"expected overlap between {low:.3g} and {high:.3g} with common_probability = "
-                f"{self.common_probability:g}, received {self.overlap:g}; a larger common_probability allows more"
-            )
+        real("overlap", self.overlap, above=low, below=high, advice="a larger common_probability allows more")
         speed = K * positive("eta_Z", self.eta_Z) / positive("eta_Y", self.eta_Y)
         if not speed <= FASTEST_ATTENTION:
             raise InputError(
@@ -142,13 +138,7 @@ class Settings:
 
 
 def _share(common_probability: float) -> float:
-    p = positive("common_probability", common_probability)
-    if not LEAST_SHARE <= p <= 1.0 - LEAST_SHARE:
-        raise InputError(
-            f"expected common_probability from {LEAST_SHARE:g} to {1 - LEAST_SHARE:g}, received {p:g}; "
-            "give a share between them"
-        )
-    return p
+    return real("common_probability", common_probability, at_least=LEAST_SHARE, at_most=1.0 - LEAST_SHARE)
 
 
 STEPS: dict[str, tuple[float, ...]] = {

@@ -66,13 +66,12 @@ class ClassKind:
         checked: dict[str, Any] = {}
         for name, given in (("common", common), ("distinct", distinct)):
             values = positive_array(name, given)
-            if values.ndim != 1:
-                raise InputError(f"expected {name} as a list of probabilities, received shape {values.shape}")
-            checked[name] = tuple(values.tolist())
+            shape = (values.size if name == "common" else "d",)  # there may be no common token
+            checked[name] = tuple(positive_array(name, values, shape).tolist())
         total = sum(checked["common"]) + sum(checked["distinct"])
-        if not checked["distinct"] or abs(total - 1) > ROW_SUM_TOLERANCE:
+        if abs(total - 1) > ROW_SUM_TOLERANCE:
             raise InputError(
-                f"expected common and distinct (at least one) to sum to 1, received a sum of {total:.9g} over "
+                f"expected common and distinct to sum to 1, received a sum of {total:.9g} over "
                 f"{len(checked['common'])} and {len(checked['distinct'])}; divide both by it"
             )
         checked["classes_per_query"] = whole("classes_per_query", classes_per_query, 1, LARGEST_NUMBER)
@@ -138,9 +137,7 @@ class SymmetricClasses(SequenceClasses):
         first_query: int = 0,
         first_next_token: int = 0,
     ) -> None:
-        self.kinds: tuple[ClassKind, ...] = tuple(map(_kind, list_of("kinds", kinds, ClassKind, Mapping)))
-        if not self.kinds:
-            raise InputError("expected at least one kind of classes, received none; give a ClassKind")
+        self.kinds: tuple[ClassKind, ...] = tuple(map(_kind, list_of("kinds", kinds, ClassKind, Mapping, at_least=1)))
         require_comparable(np.array([kind.weight for kind in self.kinds]))
         self.num_common = len(self.kinds[0].common)
         for number, kind in enumerate(self.kinds):
@@ -152,11 +149,7 @@ class SymmetricClasses(SequenceClasses):
         self.num_queries = whole("num_queries", num_queries, 1, LARGEST_NUMBER)
         self.classes_per_query = sum(kind.classes_per_query for kind in self.kinds)
         for what, number in (("classes", self.num_classes), ("tokens", self.num_tokens)):
-            if number > LARGEST_NUMBER:
-                raise InputError(
-                    f"expected at most {LARGEST_NUMBER} {what} in all queries, received {number}; give fewer classes "
-                    "or queries"
-                )
+            whole(f"the number of {what} in all queries", number, 1, LARGEST_NUMBER, "give fewer classes or queries")
         V = checked_vocab_size(vocab_size, self.num_tokens, self.num_classes)
         self.vocab_size = whole("vocab_size", V, 2, LARGEST_NUMBER)
         self.first_query = whole("first_query", first_query, 0, self.vocab_size - self.num_queries)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.symmetric import BYTES_PER_ENTRY, LARGEST_NUMBER, ClassKind, SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.errors import InputError, choice, flag, positive, whole
+from snapdyn.errors import choice, flag, positive, whole
 from snapdyn.memory import require_memory
 
 NUM_COMMON = 10
@@ -155,11 +155,7 @@ def single_common_token(
            [0.3, 0. , 0.7]])
     """
     K, d = whole("num_classes", num_classes, 1, LARGEST_NUMBER), whole("num_distinct", num_distinct, 1)
-    common_probability = positive("common_probability", common_probability)
-    if not common_probability < 1.0:
-        raise InputError(
-            f"expected common_probability between 0 and 1, received {common_probability:g}; give a share below 1"
-        )
+    common_probability = positive("common_probability", common_probability, below=1.0)
     require_memory(f"classes of {d + 1} tokens", BYTES_PER_ENTRY * (d + 1.0), "fewer of them")
     # Not times `profile(d)`: the last bits would change.
     weights = np.linspace(0.1, 1.0, d)
@@ -227,9 +223,7 @@ def random_classes(
     """
     K = whole("num_classes", num_classes, 2)
     common, distinct = whole("num_common", num_common, 1), whole("num_distinct", num_distinct, 1)
-    Q = whole("num_queries", num_queries, 1)
-    if Q > K:
-        raise InputError(f"expected at most one query per class ({K}), received num_queries = {Q}")
+    Q = whole("num_queries", num_queries, 1, K)
     choice("correlation", correlation, ("weak", "strong"))
     uniform_prior = flag("uniform_prior", uniform_prior)
     tokens = common + K * distinct

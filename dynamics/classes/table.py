@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, finite_array, flag, positive_array, real_array, whole, whole_array
+from snapdyn.errors import InputError, finite_array, flag, positive_array, whole, whole_array
 from snapdyn.html import html_table
 from snapdyn.memory import require_memory
 
@@ -28,10 +28,9 @@ def checked_probabilities(P: Any) -> Any:
     is_sparse = sparse.issparse(P)
     if is_sparse and P.dtype.kind not in "iuf":
         raise InputError(f"expected P to be an array of real numbers, received dtype {P.dtype}")
-    values = P if is_sparse else real_array("P", P)
-    if values.ndim != 2 or 0 in values.shape:
-        raise InputError(f"expected P of shape (S classes, M tokens), both at least 1, received shape {values.shape}")
-    table = _sparse_rows(P) if is_sparse else sparse.csr_array(values)
+    if is_sparse and (len(P.shape) != 2 or 0 in P.shape):
+        raise InputError(f"expected P of shape (S, M), both at least 1, received shape {P.shape}; give a row per class")
+    table = _sparse_rows(P) if is_sparse else sparse.csr_array(finite_array("P", P, ("S", "M")))
     table.sum_duplicates()
     row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
     for bad, what in ((~np.isfinite(table.data), "finite"), (table.data < 0, "non-negative")):
@@ -89,25 +88,14 @@ def _sparse_rows(P: Any) -> Any:
 
 def checked_ids(name: str, ids: ArrayLike, S: int) -> NDArray[np.int64]:
     """Ids (S,), one per class, at least 0."""
-    array = whole_array(name, ids)
-    if array.shape != (S,):
-        raise InputError(f"expected {name} with one id per class, shape ({S},), received shape {array.shape}")
-    if array.min() < 0:
-        raise InputError(f"expected {name} ids of at least 0, received {array.min()} for class {int(array.argmin())}")
-    return array
+    return whole_array(name, ids, (S,), at_least=0, advice="give one id per class, from 0 on")
 
 
 def checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
     """V, given or the default, after checking it against the number of next tokens."""
     if vocab_size is None:
         return max(M, next_tokens, 2)
-    V = whole("vocab_size", vocab_size, 2)
-    if next_tokens > V:
-        raise InputError(
-            f"expected vocab_size of at least the number of next tokens, {next_tokens}, received {V}; "
-            "every next token is an output of the decoder"
-        )
-    return V
+    return whole("vocab_size, which counts every next token,", vocab_size, max(2, next_tokens))
 
 
 def require_comparable(weights: NDArray[np.float64]) -> None:
@@ -121,9 +109,7 @@ def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
     """Prior (S,), uniform by default, that sums to 1."""
     if prior is None:
         return np.full(S, 1.0 / S)
-    array = positive_array("prior", prior)
-    if array.shape != (S,):
-        raise InputError(f"expected one prior per class, shape ({S},), received shape {array.shape}")
+    array = positive_array("prior", prior, (S,), advice="give one positive number per class")
     require_comparable(array)
     scaled = array / array.max()  # the sum of huge weights would overflow
     normalised: NDArray[np.float64] = scaled / scaled.sum()
@@ -461,13 +447,8 @@ class SequenceClasses:
         require_memory(f"attention logits of shape {shape}", 8.0 * shape[0] * shape[1], "fewer queries or tokens")
         if z is None:
             return np.zeros(shape)
-        array = finite_array("attention logits", z)
-        if array.shape != shape:
-            raise InputError(
-                f"expected attention logits of shape (Q, M) = {shape}, one row per query in increasing query id, "
-                f"received shape {array.shape}"
-            )
-        return np.ascontiguousarray(array)
+        advice = "give one row per query, (Q, M), in increasing query id"
+        return np.ascontiguousarray(finite_array("attention logits", z, shape, advice=advice))
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
         """Attention c_n[l] (5) on the stored entries of P, for infinite sequences.

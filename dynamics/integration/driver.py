@@ -18,10 +18,11 @@ from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import Ended, Recorder, StateRecorder, trajectories
 from snapdyn.dynamics.integration.request import Event, Plan, Request
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
+from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, list_of, optional_function, whole
+from snapdyn.errors import InputError, instance, list_of, optional_function, whole
 from snapdyn.parallel import cores, in_threads
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
@@ -152,20 +153,17 @@ def _recorded(system: System, request: Request, stop: threading.Event) -> Record
 
 
 def _prepared(system: System, request: Request) -> _Run:
-    if not isinstance(system, System):
-        raise InputError(
-            f"expected a system such as MeanField(classes, eta_Y, eta_Z), received {type(system).__name__}"
-        )
-    started = time.perf_counter()
+    instance("system", system, System, "give one, such as MeanField(classes, eta_Y, eta_Z)")
+    started = seconds_of_running()
     plan = plan_run(system, request)
     run = _Run(system, plan, Recorder(plan.system, request.times, request.save_decoder, request.z_only))
-    run.seconds = time.perf_counter() - started
+    run.seconds = seconds_of_running() - started
     return run
 
 
 def _made(run: _Run, request: Request, stop: threading.Event) -> _Run:
     """Make the steps of a run."""
-    started = time.perf_counter()
+    started = seconds_of_running()
     plan, recorder = run.plan, run.recorder
     try:
         if plan.interrupted:
@@ -182,7 +180,7 @@ def _made(run: _Run, request: Request, stop: threading.Event) -> _Run:
             f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {request.times.size} times are kept; run "
             "again, or with fewer times or a looser rtol"
         )
-    run.seconds += time.perf_counter() - started
+    run.seconds += seconds_of_running() - started
     return run
 
 

@@ -13,7 +13,20 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import LATEST_TIME, Clock
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, choice, flag, positive, real_array, shown, whole
+from snapdyn.errors import (
+    InputError,
+    choice,
+    flag,
+    flag_or,
+    function,
+    instance,
+    optional_function,
+    positive,
+    real,
+    shown,
+    time_array,
+    whole,
+)
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
@@ -62,19 +75,9 @@ def log_times(first: float, last: float, count: int = 100) -> Floats:
 
 def _checked_times(t_eval: ArrayLike) -> Floats:
     """Return the times as a new float array after checking that they are finite, at least 0 and increasing."""
-    times = real_array("t_eval", t_eval)
-    if times.ndim != 1 or not 0 < times.size <= MOST_TIMES:
-        raise InputError(
-            f"expected t_eval as a list of at least one time and at most {MOST_TIMES}, received shape {times.shape}"
-        )
-    if not np.isfinite(times).all() or times[0] < 0:
-        raise InputError(f"expected finite times of at least 0 in t_eval, received {times.min()}..{times.max()}")
-    falls = times[1:] <= times[:-1]
-    if falls.any():
-        i = int(np.flatnonzero(falls)[0])
-        raise InputError(
-            f"expected strictly increasing t_eval, received {times[i]:g} before {times[i + 1]:g}; sort it, each once"
-        )
+    # Beyond the latest time float64 does not resolve the error of a step.
+    times = time_array("t_eval", t_eval, ("N",), at_most=LATEST_TIME, increasing=True)
+    whole("the number of times in t_eval", times.size, 1, MOST_TIMES)
     return times
 
 
@@ -166,8 +169,7 @@ class Event:
     vectorized: bool = False
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InputError(f"expected an event function (t, state) -> float, received {shown(self.function)}")
+        function("the function of an event", self.function, "(t, state) -> float")
         if type(self.direction) is not int or self.direction not in (-1, 0, 1):
             raise InputError(f"expected direction -1, 0 or 1 of an event, received {shown(self.direction)}")
         flag("terminal", self.terminal)
@@ -200,36 +202,21 @@ class Request:
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
             "times": _checked_times(self.t_eval),
-            "rtol": positive("rtol", self.rtol),
+            "rtol": real("rtol", self.rtol, at_least=SMALLEST_RTOL, below=1.0, advice="1e-8 is usual"),
             "atol": positive("atol", self.atol),
         }
-        if checked["times"][-1] > LATEST_TIME:
-            raise InputError(
-                f"expected times of at most {LATEST_TIME:g} in t_eval, received {checked['times'][-1]:.4g}; beyond it "
-                "float64 does not resolve the error of a step"
-            )
-        if not SMALLEST_RTOL <= checked["rtol"] < 1:
-            raise InputError(
-                f"expected rtol of at least {SMALLEST_RTOL:.1e} and below 1, received {self.rtol:g}; 1e-8 is usual"
-            )
-        if not isinstance(self.events, Mapping | None):
-            raise InputError(f"expected events as a mapping of name to Event, received {type(self.events).__name__}")
-        checked["events"] = dict(self.events or {})
-        for name, event in checked["events"].items():
-            if not isinstance(event, Event):
-                raise InputError(f"expected Event(function) for event {shown(name)}, received {type(event).__name__}")
+        events = {} if self.events is None else self.events
+        checked["events"] = dict(instance("events", events, Mapping, "write {name: Event(function)}"))
+        for name, event in events.items():
+            instance(f"event {shown(name)}", event, Event, "write Event(function)")
         if self.log_time is not None:
             checked["log_time"] = flag("log_time", self.log_time)
         for name in ("save_decoder", "z_only"):
             checked[name] = flag(name, getattr(self, name))
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
-        if not isinstance(self.reduce, str):
-            checked["reduce"] = flag("reduce", self.reduce)
-        elif self.reduce != "auto":
-            raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
-        if self.progress is not None and not callable(self.progress):
-            raise InputError(f"expected progress to be a function (t, fraction), received {shown(self.progress)}")
+        checked["reduce"] = flag_or("reduce", self.reduce, "auto")
+        optional_function("progress", self.progress, "(t, fraction)")
         choice("method", self.method, ("auto", *METHODS))
         for name, value in checked.items():
             object.__setattr__(self, name, value)

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -75,28 +76,32 @@ def cached_njit(**options: Any) -> Callable[..., Any]:
     return decorate
 
 
-class Announcement(event.Listener):
-    """Say once per process, where somebody waits at a terminal or a notebook, that kernels are being compiled.
+class Compilation(event.TimingListener):
+    """Measure the time of compiling, and say once per process, where somebody waits, that kernels are compiled.
 
-    numba calls it only for what its cache on disk does not hold.
+    Somebody waits at a terminal or a notebook. numba calls it only for what its cache on disk does not hold.
     """
 
     said = False
 
     def on_start(self, event: event.Event) -> None:
         """Print the sentence before the first compilation."""
+        super().on_start(event)
         if self.said or not (sys.stderr.isatty() or "ipykernel" in sys.modules):
             return
-        Announcement.said = True
+        self.said = True
         print(
             "snapdyn: compiling, once per installation and kind of system; this takes 2 to 20 seconds", file=sys.stderr
         )
 
-    def on_end(self, event: event.Event) -> None:
-        """Print nothing."""
+
+COMPILATION = Compilation()
+event.register("numba:compile", COMPILATION)
 
 
-event.register("numba:compile", Announcement())
+def seconds_of_running() -> float:
+    """Seconds on a clock that stands while kernels are compiled."""
+    return time.perf_counter() - (COMPILATION.duration if COMPILATION.done else 0.0)
 
 
 def _use_temporary_cache() -> bool:

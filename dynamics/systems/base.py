@@ -195,11 +195,11 @@ class System(ABC):
 
     def decoder(self, state: Floats) -> Floats:
         """Decoder logits Y, (rows, columns), in the compressed form of `decoder_ids`."""
-        raise InputError(f"expected a system that carries Y, received {self.name}; use MeanField or FrozenDecoder")
+        raise self._lacking("a decoder Y")
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         """(row of Y for each token id, -1 if none; output id of each column, -1: every other output)."""
-        raise InputError(f"expected a system that carries Y, received {self.name}; use MeanField or FrozenDecoder")
+        raise self._lacking("a decoder Y")
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
         """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""

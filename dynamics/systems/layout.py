@@ -157,10 +157,8 @@ def lumped_rows(classes: SequenceClasses, z_initial: Floats, separate: Ints) -> 
     row_of_token = np.full(classes.num_tokens, -1, dtype=np.int64)
     row_token: list[int] = []
     seen: dict[tuple[bytes, ...] | int, int] = {}
-    for token in range(classes.num_tokens):
+    for token in np.flatnonzero(np.diff(columns.indptr)).tolist():
         part = slice(columns.indptr[token], columns.indptr[token + 1])
-        if part.start == part.stop:
-            continue
         key: tuple[bytes, ...] | int
         if token in kept:
             key = token

@@ -21,7 +21,7 @@ from snapdyn.dynamics.kernels.mean_field.general import (
 )
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_sums
-from snapdyn.errors import InputError, flag, positive
+from snapdyn.errors import flag, positive, whole
 from snapdyn.memory import scratch
 from snapdyn.parallel import cores
 
@@ -153,11 +153,13 @@ class MeanField(System):
 
     def _require_indices(self) -> None:
         L = self.layout
-        if self.size > LARGEST_STATE:
-            raise InputError(
-                f"expected classes whose state has at most {LARGEST_STATE} values, received {self.size} "
-                f"({L.num_rows} rows of Y with {L.num_columns} columns); use fewer tokens or next tokens"
-            )
+        whole(
+            f"the values of {L.num_rows} rows of Y with {L.num_columns} columns",
+            self.size,
+            0,
+            LARGEST_STATE,
+            "use fewer tokens",
+        )
 
     @cached_property
     def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:

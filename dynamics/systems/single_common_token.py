@@ -12,7 +12,7 @@ from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, choice, positive, whole
+from snapdyn.errors import choice, positive, real, whole
 
 # Their fourth powers, times K, are numbers.
 SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
@@ -82,12 +82,8 @@ class SingleCommonToken(System):
         K, V = whole("num_classes", num_classes, 1), whole("vocab_size", vocab_size, 2)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
         choice("form", form, ("printed", "consistent"))
-        rho0 = positive("rho0", rho0)
-        if not SMALLEST_RHO0 <= rho0 <= LARGEST_RHO0:  # the equations need its fourth power
-            raise InputError(
-                f"expected rho0 between {SMALLEST_RHO0:g} and {LARGEST_RHO0:g}, received {rho0:g}; give "
-                "||c~_n||/P(l_c|n)"
-            )
+        # The equations need its fourth power.
+        rho0 = real("rho0", rho0, at_least=SMALLEST_RHO0, at_most=LARGEST_RHO0, advice="give ||c~_n||/P(l_c|n)")
         self.parameters = {
             "num_classes": K,
             "vocab_size": V,

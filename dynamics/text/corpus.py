@@ -269,12 +269,8 @@ def listed_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
         No path, or what no file can be named.
     """
     single = isinstance(paths, (str, os.PathLike))
-    listed = [
-        file_path("a path of a text", path) for path in list_of("paths", [paths] if single else paths, str, os.PathLike)
-    ]
-    if not listed:
-        raise InputError("expected at least one path of a text, received an empty list")
-    return listed
+    listed = list_of("paths", [paths] if single else paths, str, os.PathLike, at_least=1)
+    return [file_path("a path of a text", path) for path in listed]
 
 
 def _files_of_folder(folder: Path) -> list[Path]:

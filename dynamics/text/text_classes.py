@@ -12,7 +12,7 @@ from scipy import sparse
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
-from snapdyn.errors import InputError, flag, shown, whole
+from snapdyn.errors import InputError, flag, optional_function, whole
 
 # New counts are merged when there are this many of them, or as many as were merged before: few merges of large arrays.
 WAITING_KEYS = 2**22
@@ -250,8 +250,7 @@ def from_text(
     min_count, min_token_count = whole("min_count", min_count, 1), whole("min_token_count", min_token_count, 1)
     max_vocab = None if max_vocab is None else whole("max_vocab", max_vocab, 3)
     max_classes = None if max_classes is None else whole("max_classes", max_classes, 1)
-    if progress is not None and not callable(progress):
-        raise InputError(f"expected progress to be a function (done, total, label), received {shown(progress)}")
+    optional_function("progress", progress, "(done, total, label)")
     sequences = flag("sequences", sequences)
     max_sequences = None if max_sequences is None else whole("max_sequences", max_sequences, 1)
     seed = whole("seed", seed, 0)

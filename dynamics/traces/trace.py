@@ -96,12 +96,7 @@ class Trace:
         if seq_len is not None and not (isinstance(seq_len, float) and seq_len == math.inf):
             seq_len = whole("seq_len", seq_len, 1)
         self.seq_len = seq_len
-        self.steps: Floats = time_array("steps", steps)
-        if self.steps.ndim != 1 or self.steps.size == 0 or (np.diff(self.steps) <= 0).any():
-            raise InputError(
-                f"expected steps as a list of increasing numbers, received {_disorder(self.steps)}; sort the records, "
-                "and leave out repetitions"
-            )
+        self.steps: Floats = time_array("steps", steps, ("N",), increasing=True)
         self.t: Floats = self.clock.to_time(self.steps)
         given = {"attention": attention, "loss": loss, "entropy": entropy}
         values = {name: _with_seeds(name, each, self.steps.size) for name, each in given.items() if each is not None}
@@ -119,11 +114,6 @@ class Trace:
         self.entropy: Floats | None = values.get("entropy")
         if self.attention is not None:
             _check_attention(self.attention, self.steps)
-        for name, each in values.items():
-            if name != "attention" and (each < -ATTENTION_TOLERANCE).any():
-                raise InputError(
-                    f"expected {name} of at least 0 nats, received {each.min():g}; give -ln and -sum c ln c"
-                )
 
     def __repr__(self) -> str:
         names = ", ".join(name for name in AXES if getattr(self, name) is not None)
@@ -169,9 +159,9 @@ class Trace:
         >>> sd.Trace.from_runs(sd.sgd(sd.syn_small(), 0.5, 0.5, steps=20, seed=[0, 1], record=[0, 10, 20])).num_seeds
         2
         """
-        listed = list_of("runs", [runs] if isinstance(runs, Trajectory) else runs, Trajectory)
-        if not listed or any("batch_size" not in run.parameters for run in listed):
-            raise InputError("expected runs of sgd, received none or others; give what sgd returns")
+        listed = list_of("runs", [runs] if isinstance(runs, Trajectory) else runs, Trajectory, at_least=1)
+        if any("batch_size" not in run.parameters for run in listed):
+            raise InputError("expected runs of sgd, received others; give what sgd returns")
         first = listed[0]
         if any(not np.array_equal(run.t, first.t) for run in listed):
             raise InputError("expected runs recorded at the same steps, received different ones; give one record")
@@ -246,32 +236,19 @@ class Trace:
         return {name: getattr(self, name)[seed] for name in AXES if getattr(self, name) is not None}
 
 
-def _disorder(steps: Any) -> str:
-    if steps.ndim != 1 or steps.size == 0:
-        return f"an array of shape {steps.shape}"
-    place = int(np.flatnonzero(np.diff(steps) <= 0)[0])
-    return f"{steps[place + 1]:g} after {steps[place]:g}"
-
-
 def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
     """Return a quantity with a leading axis of seeds."""
-    array = finite_array(name, values)
+    least = 0.0 if name == "attention" else -ATTENTION_TOLERANCE
+    array = finite_array(name, values, at_least=least, advice="give probabilities, or nats: -ln and -sum c ln c")
     axes = AXES[name]
     if array.ndim == len(axes):
         array = array[None]
-    if array.ndim != len(axes) + 1 or array.shape[1] != num_steps or array.size == 0:
-        plural = {"class": "classes", "token": "tokens"}
-        shape = ", ".join(str(num_steps) if axis == "step" else plural[axis] for axis in axes)
-        raise InputError(
-            f"expected {name} of shape ({shape}), or with a first axis of seeds, received shape {np.shape(values)}; "
-            "give one value per recorded step"
-        )
-    return array
+    advice = "give one value per recorded step, with or without a first axis of seeds"
+    lengths = [{"class": "classes", "token": "tokens"}[axis] for axis in axes[1:]]
+    return finite_array(name, array, ("seeds", num_steps, *lengths), advice=advice)
 
 
 def _check_attention(attention: Floats, steps: Floats) -> None:
-    if (attention < 0).any():
-        raise InputError(f"expected attention of at least 0, received {attention.min():g}; give probabilities")
     wrong = np.abs(attention.sum(axis=-1) - 1.0)
     if wrong.max() > ATTENTION_TOLERANCE:
         seed, step, n = np.unravel_index(wrong.argmax(), wrong.shape)

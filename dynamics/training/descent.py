@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.optimizers import Descent, Update
 from snapdyn.dynamics.kernels.quotient import quotient_descent_steps
 from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, row_sums, sgd_steps
@@ -88,7 +88,7 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
 
     `stop` is shared by runs in several threads; Ctrl-C in this one sets it.
     """
-    started = time.perf_counter()
+    started = seconds_of_running()
     L, tables = class_tables(settings)
     try:
         small = _on_representatives(settings)
@@ -248,7 +248,7 @@ def _trajectory(
         stats={"steps": step, "samples": samples, **stats, "full_state_size": layout.size},
         decoder_rows=layout.row_of_token if settings.save_decoder else None,
         decoder_outputs=layout.output_token if settings.save_decoder else None,
-        wall_time=time.perf_counter() - started,
+        wall_time=seconds_of_running() - started,
         **values,
     )
 

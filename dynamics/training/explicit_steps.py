@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Ended, Recorder
+from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import NOW
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.systems.base import System
@@ -217,7 +217,7 @@ def _run(
     save_decoder: bool = False,
 ) -> Trajectory:
     """Make the steps in portions, and the trajectory."""
-    started = time.perf_counter()
+    started = seconds_of_running()
     recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), save_decoder, False)
     state = system.initial_state()
     velocity, change = np.zeros((2, state.size))
@@ -259,7 +259,7 @@ def _run(
         "evaluations": made,
         "steps": made,
     } | ({} if seed is None else {"seed": seed})
-    recorder.ended = Ended(status, message, stats, time.perf_counter() - started)
+    recorder.ended = Ended(status, message, stats, seconds_of_running() - started)
     return recorder.trajectory()
 
 

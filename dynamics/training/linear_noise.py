@@ -15,7 +15,7 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import rate_arguments
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, positive, whole
+from snapdyn.errors import positive, whole
 from snapdyn.memory import scratch
 
 # The covariance is dense: n^2 numbers and 2 n^3 operations per evaluation.
@@ -73,9 +73,7 @@ class Fluctuations:
         InputError
             `level` is not between 0 and 1.
         """
-        level = positive("level", level)
-        if not level < 1.0:
-            raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
+        level = positive("level", level, below=1.0, advice="0.9 is usual")
         from scipy.special import ndtri
 
         half = ndtri(0.5 + 0.5 * level) * self.z_std
@@ -177,12 +175,8 @@ class LinearNoise(System):
     """
 
     def __init__(self, mean: FiniteLengthMeanField) -> None:
-        n = mean.size
-        if n > LARGEST_SIZE:
-            raise InputError(
-                f"expected at most {LARGEST_SIZE} values of z and Y for a dense covariance, received {n}; use fewer "
-                "classes or tokens, or an ensemble of SGD runs"
-            )
+        advice = "use fewer classes or tokens, or an ensemble of SGD runs"
+        n = whole("the number of values of z and Y, whose covariance is dense,", mean.size, 0, LARGEST_SIZE, advice)
         self.mean = mean
         self.classes, self.parameters = mean.classes, mean.parameters
         self.z_initial: Floats = mean.z_initial

@@ -340,13 +340,10 @@ def checked_directions(system: System, wrt: Any) -> list[Direction]:
     InputError
         An unknown parameter, one that is no real number, a name twice, or a direction of another shape.
     """
-    entries = list_of("wrt", [wrt] if isinstance(wrt, str) else wrt, str, tuple, list)
-    if not entries:
-        raise InputError(f"expected wrt with at least one parameter, received {shown(wrt)}; write ('eta_Y', 'eta_Z')")
+    entries = list_of("wrt", [wrt] if isinstance(wrt, str) else wrt, str, tuple, list, at_least=1)
     found = [_checked_direction(system, entry) for entry in entries]
     names = [direction.kind for direction in found if direction.values is None]
-    if len(set(names)) < len(names):
-        raise InputError(f"expected each parameter of wrt once, received {shown(names)}; remove the repetition")
+    list_of("wrt", names, str, different=True)
     return found
 
 
@@ -376,11 +373,7 @@ def _checked_direction(system: System, entry: Any) -> Direction:
 
 
 def _checked_change_of_P(classes: SequenceClasses, change: Floats) -> Floats:
-    if change.shape != classes.P.shape:
-        raise InputError(
-            f"expected a direction of P of shape (S, M) = {classes.P.shape}, received shape {change.shape}; give one "
-            "row per class"
-        )
+    finite_array("a direction of P", change, classes.P.shape, advice="give one row per class")
     outside = change.copy()
     outside[classes.class_of_entry, classes.P.indices] = 0.0
     if outside.any():

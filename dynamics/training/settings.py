@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, choice, flag, fraction, positive, real_array, shown, whole
+from snapdyn.errors import InputError, choice, finite_array, flag, flag_or, fraction, positive, shown, whole
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
@@ -51,21 +51,16 @@ class SGDSettings:
             object.__setattr__(self, name, value)
 
         checked_classes(self.classes)
-        checks = {"eta_Y": positive, "eta_Z": positive, "momentum": fraction} | dict.fromkeys(
-            ("residual", "save_decoder"), flag
-        )
-        for name, check in checks.items():
-            store(name, check(name, getattr(self, name)))
+        for name in ("eta_Y", "eta_Z"):
+            store(name, positive(name, getattr(self, name)))
+        store("momentum", fraction("momentum", self.momentum))
+        for name in ("residual", "save_decoder"):
+            store(name, flag(name, getattr(self, name)))
         store("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_STEPS_WITH_RECORD))
         if self.batch_size is not None:
             store("batch_size", whole("batch_size", self.batch_size, 1, LARGEST_BATCH))
         if self.seq_len is not None:
-            store("seq_len", whole("seq_len", self.seq_len, 1))
-            if self.seq_len > LONGEST_SEQUENCE:
-                raise InputError(
-                    f"expected seq_len of at most {LONGEST_SEQUENCE}, received {self.seq_len}; "
-                    "give None for infinite sequences"
-                )
+            store("seq_len", whole("seq_len", self.seq_len, 1, LONGEST_SEQUENCE, "give None for infinite sequences"))
             if self.batch_size is None:
                 raise InputError(
                     f"expected seq_len=None with batch_size=None (the gradient of the expectation takes infinite "
@@ -75,10 +70,7 @@ class SGDSettings:
         if self.optimizer == "adam" and self.momentum:
             raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; leave it out")
         store("seed", whole("seed", self.seed, 0))
-        if not isinstance(self.reduce, str):
-            store("reduce", flag("reduce", self.reduce))
-        elif self.reduce != "auto":
-            raise InputError(f"expected reduce to be true, false or 'auto', received {shown(self.reduce)}")
+        store("reduce", flag_or("reduce", self.reduce, "auto"))
         record = self.record
         store("record", np.arange(self.steps + 1) if record is None else checked_record(record, self.steps))
         store("init", self._checked_init())
@@ -122,14 +114,8 @@ class SGDSettings:
         if "z" in init:
             arrays["z"] = self.classes.check_z(init["z"])
         if "Y" in init:
-            Y = real_array("the initial Y", init["Y"])
             shape = (self.num_decoder_rows, self.classes.vocab_size)
-            if Y.shape != shape or not np.isfinite(Y).all():
-                raise InputError(
-                    f"expected a finite initial Y of shape (tokens, V) = {shape}, received shape {Y.shape}"
-                    f"{'' if np.isfinite(Y).all() else ' with NaN or infinity'}"
-                )
-            arrays["Y"] = Y
+            arrays["Y"] = finite_array("the initial Y", init["Y"], shape, advice="give a row per token, V columns")
         return arrays
 
     @property

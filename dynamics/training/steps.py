@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.errors import InputError, fraction, real_array, shown, whole_array
+from snapdyn.errors import finite_array, fraction, real_array
 
 
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
@@ -44,10 +44,5 @@ def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:
 
 def checked_record(record: ArrayLike, last: int) -> Ints:
     """Return a record, strictly increasing steps in 0..last, after checking it."""
-    kept = whole_array("record", record)
-    if kept.ndim != 1 or kept.size == 0 or (np.diff(kept) <= 0).any() or kept[0] < 0 or kept[-1] > last:
-        raise InputError(
-            f"expected record as strictly increasing steps in 0..{last}, received {shown(kept.tolist())}; sort it, "
-            "each once, or leave it out"
-        )
-    return kept
+    kept = finite_array("record", record, ("N",), at_least=0, at_most=last, whole=True, increasing=True)
+    return kept.astype(np.int64)

@@ -28,7 +28,7 @@ from snapdyn.dynamics.observables import (
 )
 from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
-from snapdyn.errors import InputError, choice, file_path, flag, shown, time_array
+from snapdyn.errors import InputError, choice, file_path, flag, time_array
 from snapdyn.html import html_table
 from snapdyn.memory import require_memory
 
@@ -120,7 +120,7 @@ class Trajectory:
     state_shapes : dict of tuples
         Shape of each named part of `state`, in order.
     wall_time : float
-        Seconds; not stored in files, so that the same run gives the same bytes.
+        Seconds without those of compiling; not stored in files, so that the same run gives the same bytes.
     """
 
     if TYPE_CHECKING:
@@ -230,10 +230,10 @@ class Trajectory:
                 f"expected a trajectory that integrate made in this process, received one of {self.system} without "
                 "dense output; integrate the system again, with these times in t_eval"
             )
-        times = time_array("t", t)
         last = max([*self.t[-1:].tolist(), *(event.t for event in self.events)], default=0.0)
-        if times.ndim > 1 or times.size == 0 or times.max() > last:
-            raise InputError(f"expected times from 0 to the end of the run, {last:.6g}, received {shown(t)}")
+        times = time_array("t", t, at_most=last)
+        if times.ndim:
+            time_array("t", times, ("N",))
         ordered, position = np.unique(times, return_inverse=True)
         states = self._states_at(ordered)
         return states[position.ravel()] if times.ndim else states[0]

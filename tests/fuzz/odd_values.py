@@ -1,6 +1,8 @@
 """Values that no argument documents, or that only some do; each is made anew for each call."""
 
 import itertools
+import os
+import socket
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -40,6 +42,19 @@ def _cycle() -> list[Any]:
     values: list[Any] = [1.0]
     values.append(values)
     return values
+
+
+def _in_folder(name: str, make: Callable[[Path], Any]) -> Path:
+    """Make a special file in the current folder, which a test chooses for this."""
+    path = Path(name)
+    if not os.path.lexists(path):
+        make(path)
+    return path
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.fspath(path))
 
 
 ODD: dict[str, Callable[[], Any]] = {
@@ -115,6 +130,11 @@ ODD: dict[str, Callable[[], Any]] = {
     "list of raising": lambda: [_Raises()],
     "several lines": _SeveralLines,
     "path": lambda: Path("no") / "file",
+    "folder": lambda: _in_folder("folder", os.mkdir),
+    "named pipe": lambda: _in_folder("pipe", os.mkfifo),
+    "socket": lambda: _in_folder("socket", _socket),
+    "link to nothing": lambda: _in_folder("link", lambda path: path.symlink_to("nothing")),
+    "link to a pipe": lambda: _in_folder("other link", lambda path: path.symlink_to(_in_folder("pipe", os.mkfifo))),
     "Series": lambda: pd.Series([1.0, 2.0]),
     "DataFrame": lambda: pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
     "DataArray": lambda: xarray.DataArray([1.0, 2.0], dims="x"),

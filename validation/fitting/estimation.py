@@ -346,11 +346,7 @@ def _checked_system(
 
 def _check_seeds(data: Floats) -> None:
     """Raise InputError where the observations (R, N, m) are of too few seeds, or of equal ones."""
-    if len(data) < FEWEST_SEEDS:
-        raise InputError(
-            f"expected a trace of at least {FEWEST_SEEDS} seeds for errors='seeds', received {len(data)}; use "
-            "errors='noise'"
-        )
+    whole("the number of seeds of a trace with errors='seeds'", len(data), FEWEST_SEEDS, advice="use errors='noise'")
     if np.ptp(data, axis=0).max() == 0.0:
         raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
 

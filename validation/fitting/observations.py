@@ -14,7 +14,7 @@ from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.sensitivities import Sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, positive, shown
+from snapdyn.errors import InputError, choice, list_of, positive, shown, whole
 
 QUANTITIES = ("attention", "entropy", "loss")
 FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
@@ -24,8 +24,7 @@ def checked_free(free: Any) -> tuple[str, ...]:
     names = (free,) if isinstance(free, str) else tuple(free) if isinstance(free, (list, tuple)) else ()
     for name in names:
         choice("each entry of free", name, FREE)
-    if not names or len(set(names)) < len(names):
-        raise InputError(f"expected free as different names of parameters, received {shown(free)}; name each once")
+    list_of("free", names, str, at_least=1, different=True)
     if {"eta_Y", "eta_Z", "clock"} <= set(names):
         raise InputError(
             "expected at most two of eta_Y, eta_Z and clock free, received all three, which are exactly degenerate: "
@@ -65,14 +64,12 @@ def fixed_and_start(
             )
         start["common_probability"] = float(share.mean())
         if common_probability is not None:
-            start["common_probability"] = positive("common_probability", common_probability)
+            start["common_probability"] = positive("common_probability", common_probability, below=1.0)
     elif common_probability is not None:
         raise InputError(
             f"expected common_probability only where it is free, received {shown(common_probability)}; build the "
             "classes with it"
         )
-    if not start.get("common_probability", 0.5) < 1.0:
-        raise InputError(f"expected common_probability below 1, received {start['common_probability']:g}; give a share")
     return fixed, start
 
 
@@ -90,8 +87,7 @@ def chosen_quantity(trace: Trace, quantity: str | None) -> str:
 def chosen_rows(trace: Trace, records: int) -> Ints:
     """Rows of at most `records` records after t = 0, evenly spaced."""
     used = np.flatnonzero(trace.t > 0)
-    if used.size < 4:
-        raise InputError(f"expected at least 4 records after t = 0, received {used.size}; record more often")
+    whole("the number of records after t = 0", used.size, 4, advice="record more often")
     return used[np.unique(np.linspace(0, used.size - 1, min(records, used.size)).astype(int))]
 
 

@@ -13,7 +13,7 @@ from scipy.stats import f as f_distribution
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, positive
+from snapdyn.errors import choice, positive
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.
 RESOLVED = 0.5
@@ -371,9 +371,7 @@ class Fit:
         from scipy.special import expit, logit
         from scipy.stats import norm, t
 
-        level = positive("level", level)
-        if level >= 1.0:
-            raise InputError(f"expected level between 0 and 1, received {level:g}; 0.9 is usual")
+        level = positive("level", level, below=1.0, advice="0.9 is usual")
         of = t(self.num_seeds - 1) if self.errors == "seeds" else norm
         quantile = float(of.ppf(0.5 + 0.5 * level))
         found: dict[str, tuple[float, float]] = {}

@@ -13,7 +13,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, positive, real_array, shown, whole
+from snapdyn.errors import InputError, choice, positive, time_array, whole
 from snapdyn.memory import require_memory
 from snapdyn.validation.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.gaps import Ladder, Rung
@@ -220,9 +220,7 @@ def _approximations(
 
 def rounded_steps(t_eval: ArrayLike, momentum: float, max_steps: int) -> tuple[Floats, Ints | None]:
     """Times of the ladder and the corresponding steps; no steps (None) if more than `max_steps` are needed."""
-    times = real_array("t_eval", t_eval)
-    if times.ndim != 1 or times.size == 0 or not np.isfinite(times).all() or times.min() < 0:
-        raise InputError(f"expected t_eval as finite times of at least 0, received {shown(t_eval)}")
+    times = time_array("t_eval", t_eval, ("N",))
     times = np.unique(times)
     momentum_clock(0, momentum)  # checks the momentum
     # The clock of step i lies above (i - mu/(1-mu))/(1-mu).

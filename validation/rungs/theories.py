@@ -267,19 +267,13 @@ def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
     if isinstance(given, Mapping):
         shapes = dict(start.state_shapes) | {name: values.shape[1:] for name, values in start.observables.items()}
         for name, values in given.items():
-            found = changes["observables"][name] = finite_array(f"closed_form {name!r}", values)
+            found = finite_array(f"closed_form {name!r}", values)
             expected = (times.size, *shapes.get(name, found.shape[1:]))
-            if found.shape != expected:
-                raise InputError(
-                    f"expected {times.size} values of {name!r}, together of shape {expected}, from closed_form, "
-                    f"received shape {found.shape}; return one for each time"
-                )
-    else:
-        state = finite_array("closed_form", given)
-        if state.shape != (times.size, system.size):
-            raise InputError(
-                f"expected states of shape {(times.size, system.size)} from closed_form, received {state.shape}; "
-                "return a row for each time, or a mapping of names to values"
+            changes["observables"][name] = finite_array(
+                f"closed_form {name!r}", found, expected, advice="return one value for each time"
             )
+    else:
+        advice = "return a row for each time, or a mapping of names to values"
+        state = finite_array("closed_form", given, (times.size, system.size), advice=advice)
         changes = {"state": state, "observables": system.observables(state)}
     return start.changed(t=times, system=f"closed form of {system.name}", **changes)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, number, shown, text
+from snapdyn.errors import InputError, number, real, shown, text
 
 # Draws with a number from here on are random choices of corners.
 CORNER_CHOICE = 10**9
@@ -135,10 +135,9 @@ class Box:
         """
         checked: dict[str, float] = {}
         for name, range_ in self.ranges.items():
-            value = number(text("a parameter", name), given[name])
-            if not math.isfinite(value) or (range_.whole and value != round(value)):
-                kind = "a whole number" if range_.whole else "a finite number"
-                raise InputError(f"expected {name} as {kind}, received {shown(given[name])}; change it")
+            value = real(text("a parameter", name), given[name])
+            if range_.whole and value != round(value):
+                raise InputError(f"expected {name} to be a whole number, received {shown(given[name])}; round it")
             checked[name] = int(value) if range_.whole else value
         return checked
 

@@ -20,7 +20,6 @@ from snapdyn.errors import (
     instance,
     positive,
     positive_array,
-    shown,
     text,
     whole,
     whole_array,
@@ -107,23 +106,14 @@ class Instance:
         def store(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        store("P", finite_array("P", self.P))
-        if self.P.ndim != 2 or 0 in self.P.shape or (self.P < 0).any() or not (self.P.sum(axis=1) > 0).all():
-            raise InputError(
-                f"expected P as a table of numbers of at least 0 with a row per class and a positive sum in each, "
-                f"received {shown(self.P)}; give probabilities"
-            )
+        store("P", finite_array("P", self.P, ("S", "M"), at_least=0.0, advice="give a row of probabilities per class"))
+        positive_array("the sum of each row of P", self.P.sum(axis=1))
         S = len(self.P)
-        store("query", whole_array("query", self.query))
-        store("weights", positive_array("weights", self.weights))
+        advice = "give one entry per row of P"
+        store("query", whole_array("query", self.query, (S,), advice=advice))
+        store("weights", positive_array("weights", self.weights, (S,), advice=advice))
         if self.next_token is not None:
-            store("next_token", whole_array("next_token", self.next_token))
-        for name in ("query", "weights", "next_token"):
-            if getattr(self, name) is not None and getattr(self, name).shape != (S,):
-                raise InputError(
-                    f"expected {name} of shape ({S},), one entry per class, received shape "
-                    f"{getattr(self, name).shape}; give one per row of P"
-                )
+            store("next_token", whole_array("next_token", self.next_token, (S,), advice=advice))
         for name in ("eta_Y", "eta_Z", "t_end"):
             store(name, positive(name, getattr(self, name)))
         store("vocab_size", whole("vocab_size", self.vocab_size, 2))
@@ -132,12 +122,8 @@ class Instance:
         for name in ("seed", "number"):
             store(name, whole(name, getattr(self, name), 0))
         if self.start is not None:
-            store("start", finite_array("start", self.start))
             shape = (np.unique(self.query).size, self.P.shape[1])
-            if self.start.shape != shape:
-                raise InputError(
-                    f"expected start of shape (Q, M) = {shape}, received shape {self.start.shape}; give a row per query"
-                )
+            store("start", finite_array("start", self.start, shape, advice="give a row per query, (Q, M)"))
         if self.seq_len is not None:
             store("seq_len", whole("seq_len", self.seq_len, 1))
         store("momentum", fraction("momentum", self.momentum))

@@ -15,7 +15,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels import dormand_prince
 from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, finite_array, number, shown, text, unknown_name
+from snapdyn.errors import InputError, finite_array, real, shown, text, unknown_name
 
 # Keys of [system] in files, and the argument of every method.
 KEYS = ("kind", "classes", "self")
@@ -154,13 +154,8 @@ class OwnSystem(System):
 def parameter_value(name: str, value: Any, shape: tuple[int, ...]) -> float | Floats:
     """Return the value of a parameter, a finite number or an array of `shape`."""
     if shape == ():
-        converted = number(name, value)
-        if not np.isfinite(converted):
-            raise InputError(f"expected {name} to be finite, received {converted}; give a number")
-        return converted
-    array = finite_array(name, value)
-    if array.shape != shape:
-        raise InputError(f"expected {name} of shape {shape}, received shape {array.shape}; give one entry for each")
+        return real(name, float(value) if isinstance(value, (bool, np.bool_)) else value)
+    array = finite_array(name, value, shape, advice="give one entry for each")
     return array
 
 

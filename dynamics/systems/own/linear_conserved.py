@@ -83,10 +83,7 @@ def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
     [('x + y', 'proved')]
     """
     instance("system", system, System, "make it with System.from_sympy")
-    if system.size > MOST_VALUES:
-        raise InputError(
-            f"expected at most {MOST_VALUES} state values, received {system.size}; take a smaller instance"
-        )
+    whole("the number of state values", system.size, 1, MOST_VALUES, "take a smaller instance")
     rng = np.random.default_rng(whole("seed", seed, 0))
     rates = _rates(system, rng, 2 * system.size + 20)
     fresh = _rates(system, rng, system.size + 20)

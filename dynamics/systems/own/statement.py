@@ -12,7 +12,7 @@ from sympy.core.function import AppliedUndef
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
 from snapdyn.dynamics.systems.own.theory import NOW, Measures, SymbolicTheory, entries_of, own_symbol, printed
-from snapdyn.errors import InputError, finite_array, shown
+from snapdyn.errors import InputError, finite_array, instance, shown
 
 Shape = tuple[int, ...]
 
@@ -40,8 +40,8 @@ def stated(
     values = {_part("parameters", key): value for key, value in _mapping("parameters", parameters).items()}
     observables = _mapping("observables", observables)
     conserved = _mapping("conserved quantities", conserved)
-    if time is not None and not isinstance(time, sympy.Symbol):
-        raise InputError(f"expected time as the symbol of the time, received {shown(time)}; write time=Symbol('t')")
+    if time is not None:
+        instance("time", time, sympy.Symbol, "write time=Symbol('t')")
     for key in conserved:
         checked_name("conserved quantities", key)
     require_names(
@@ -83,8 +83,8 @@ def stated(
 
 
 def _mapping(what: str, values: Any) -> Mapping[Any, Any]:
-    if values is not None and not isinstance(values, Mapping):
-        raise InputError(f"expected {what} as a mapping {{symbol: value}}, received {shown(values)}; write {{...}}")
+    if values is not None:
+        instance(what, values, Mapping, "write {symbol: value}")
     return values or {}
 
 

@@ -251,9 +251,7 @@ def from_function(
     >>> system.with_parameters(frequency=1.0)
     Oscillator(frequency=1.0)
     """
-    start = finite_array("initial_state", initial_state)
-    if start.ndim != 1 or start.size == 0:
-        raise InputError(f"expected initial_state as a list of numbers, received shape {start.shape}; write [...]")
+    start = finite_array("initial_state", initial_state, ("size",), advice="write [...]")
     defaults = _defaults(rate, parameters)
     if names is not None and (isinstance(names, str) or len(names) != start.size):
         raise InputError(f"expected {start.size} names of the state, received {shown(names)}; give one for each value")
@@ -300,7 +298,9 @@ def _defaults(rate: Any, parameters: Any) -> dict[str, float | Floats]:
         try:
             values = list(parameters)
         except TypeError:
-            raise InputError(f"expected parameters as a list of values, received {shown(parameters)}") from None
+            raise InputError(
+                f"expected parameters as a list of values, received {shown(parameters)}; write [...]"
+            ) from None
         if len(values) != len(expected):
             raise InputError(
                 f"expected {len(expected)} parameters, as the rate has them after out, received {len(values)}; give a "

@@ -14,7 +14,7 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.files.storage import provenance
-from snapdyn.errors import InputError, positive, real_array, shown, whole, whole_array
+from snapdyn.errors import InputError, finite_array, positive, real_array, shown, text, whole
 
 FORMAT = "snapdyn transformer run 2"
 UNITS = {"entropy": "nats", "loss": "nats", "change": "share of attention"}  # what there is per iteration
@@ -75,18 +75,16 @@ class TransformerRun:
         def store(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        if not isinstance(self.corpus, str) or not self.corpus:
-            raise InputError(f"expected corpus as the name of the data, received {shown(self.corpus)}")
+        text("corpus, the name of the data,", self.corpus, at_least=1)
         store("num_layers", whole("num_layers", self.num_layers, 1))
         store("learning_rate", positive("learning_rate", self.learning_rate))
         store("seed", whole("seed", self.seed, 0))
-        store("iteration", whole_array("iteration", self.iteration))
+        iteration = finite_array("iteration", self.iteration, ("N",), at_least=0, whole=True, increasing=True)
+        store("iteration", iteration.astype(np.int64))
         for name in ("attention", *UNITS):
             store(name, real_array(name, getattr(self, name)))
         store("tokens", tuple(map(str, self.tokens)))
         count, length = self.iteration.size, len(self.tokens)
-        if self.iteration.ndim != 1 or count == 0 or (np.diff(self.iteration) <= 0).any() or self.iteration[0] < 0:
-            raise InputError(f"expected increasing iterations of at least 0, received {self.iteration.tolist()}")
         for name, shape in ({"attention": (count, length, length)} | dict.fromkeys(UNITS, (count,))).items():
             if getattr(self, name).shape != shape:
                 raise InputError(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.text.corpus import Corpus, listed_paths, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, flag, positive, shown, whole
+from snapdyn.errors import InputError, flag, positive, text, whole
 from snapdyn.memory import require_memory
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -73,9 +73,7 @@ class TransformerSettings:
             "a smaller embedding, batch or window",
         )
         for name in ("learning_rate", "embedding_norm", "validation_share"):
-            store(name, positive(name, getattr(self, name)))
-        if self.validation_share >= 1:
-            raise InputError(f"expected validation_share between 0 and 1, received {shown(self.validation_share)}")
+            store(name, positive(name, getattr(self, name), below=1.0 if name == "validation_share" else math.inf))
         store("clip", None if self.clip in (None, math.inf) else positive("clip", self.clip))
         store("residual", layers > 1 if self.residual is None else self.residual)
         for name in ("shuffle", "residual"):
@@ -85,8 +83,8 @@ class TransformerSettings:
         store("record", tuple(record.tolist()))
         if self.max_vocab is not None:
             store("max_vocab", whole("max_vocab", self.max_vocab, 3))
-        if self.corpus is not None and (not isinstance(self.corpus, str) or not self.corpus):
-            raise InputError(f"expected corpus as the name of the data, received {shown(self.corpus)}")
+        if self.corpus is not None:
+            text("corpus, the name of the data,", self.corpus, at_least=1)
 
     @property
     def numbers(self) -> dict[str, Any]:
