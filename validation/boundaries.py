@@ -94,10 +94,9 @@ def boundary(
             f"{entry.domain or 'named settings'}"
         )
     whole("the number of axes", len(axes), 1, 2)
-    values = {
-        name: finite_array(f"axis {shown(name)}", np.atleast_1d(axis), ("N",), increasing=True)
-        for name, axis in axes.items()
-    }
+    values = {name: np.atleast_1d(finite_array(f"axis {shown(name)}", axis)) for name, axis in axes.items()}
+    for name, axis in values.items():
+        finite_array(f"axis {shown(name)}", axis, ("N",), increasing=True)
     points = math.prod(axis.size for axis in values.values())
     paid = max(prop.evaluations[1] for prop in entry.properties)
     if points > (paid if most_evaluations is None else whole("most_evaluations", most_evaluations, 1)):

@@ -7,6 +7,7 @@ import re
 import unicodedata
 
 from snapdyn.errors import printable, visible
+from snapdyn.prose import pieces
 from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.results import ClaimResult, Report
 
@@ -67,19 +68,24 @@ SYMBOLS = {
     "’": "'",
     "§": r"\S{}",
     "−": r"\ensuremath{-}",
+    "≪": r"\ensuremath{\ll}",
+    "≫": r"\ensuremath{\gg}",
+    "⇒": r"\ensuremath{\Rightarrow}",
+    "∑": r"\ensuremath{\sum}",
+    "∫": r"\ensuremath{\int}",
+    "√": r"\ensuremath{\surd}",
+    "′": r"\ensuremath{'}",
+    "²": r"\textsuperscript{2}",
+    "⁴": r"\textsuperscript{4}",
+    "\u00a0": "~",
+    "\u0303": r"\ensuremath{\tilde{}}",
+    "\u0304": r"\ensuremath{\bar{}}",
     "…": r"\ldots{}",
 }
 # Letters below this code point, such as é and š, are in every font of TeX.
 LATIN = 0x180
 ESCAPES = SPECIAL | GREEK | SYMBOLS
 LATEX_RELATIONS = {"<=": r"\le", ">=": r"\ge"}
-# A symbol of the theory in plain text: a Greek letter or one letter, with index, prime and power; or a relation.
-SYMBOL = re.compile(
-    r"(?P<relation><=|>=|>>|<<|->)|(?<![\w\\])(?:(?<!\.)(?P<number>-?[\d.]+e[-+]?\d+)\b|"
-    r"(?P<greek>[Gg]amma|[Ll]ambda|[Oo]mega|[Tt]heta|alpha|beta|chi|delta|epsilon|eta|iota|kappa|mu|nu|pi|phi|psi|rho"
-    r"|sigma|tau|xi|zeta)|(?P<letter>[A-Za-z](?=['_^*]|[0-9]\b)))"
-    r"(?P<prime>'?)(?:_?(?P<index>(?<=_)\w+|\d))?(?P<primed>'?)(?:\^(?P<power>-?\w+))?(?!\w)"
-)
 
 
 def text_table(report: Report) -> str:
@@ -156,23 +162,10 @@ def latex_text(text: str, keep_ends: bool = False) -> str:
 
 
 def latex_words(text: str) -> str:
-    """Text as `latex_text`, with its symbols, such as eta_Y, |theta_n|, t0 and V >= 10 K^2, in math mode."""
-    parts, end = [], 0
-    for found in SYMBOL.finditer(text):
-        parts += [latex_text(text[end : found.start()], keep_ends=True), f"${_symbol(found)}$"]
-        end = found.end()
-    return "".join([*parts, latex_text(text[end:], keep_ends=True)]).strip()
-
-
-def _symbol(found: re.Match[str]) -> str:
-    if found["relation"]:
-        return {"<=": r"\le", ">=": r"\ge", ">>": r"\gg", "<<": r"\ll", "->": r"\to"}[found["relation"]]
-    if found["number"]:
-        return latex_number(float(found["number"]))
-    symbol = f"\\{found['greek']}" if found["greek"] else found["letter"]
-    index = f"_{{{found['index']}}}" if found["index"] else ""
-    power = f"^{{{found['power']}}}" if found["power"] else ""
-    return symbol + found["prime"] + index + found["primed"] + power
+    """Text as `latex_text`, with mathematics in it, such as eta_Y and V >= 10 K^2, as letters and indices."""
+    commands = {"text": "", "italic": r"\textit", "sub": r"\textsubscript", "sup": r"\textsuperscript"}
+    parts = ((commands[kind], latex_text(part, keep_ends=True)) for kind, part in pieces(" ".join(text.split())))
+    return "".join(f"{command}{{{part}}}" if command else part for command, part in parts if part)
 
 
 def latex_comparison(number: Measured) -> str:

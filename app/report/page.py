@@ -28,6 +28,7 @@ from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
+from snapdyn.validation.symbols import SYMBOLS
 from snapdyn.validation.verdicts import checked
 
 # Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
@@ -192,6 +193,7 @@ def render(
         verdicts=VERDICTS,
         roles=ROLES,
         findings=FINDINGS,
+        symbols=SYMBOLS,
         figures=figures,
         derivations=derivations,
         equations=_equations(report),

@@ -1,4 +1,4 @@
-"""The directives `findings` and `claims`: the register of claims as sections of a page."""
+"""The directives `findings`, `claims` and `symbols`: the register of claims as sections of a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 from snapdyn.report.mathematics import pieces
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.register import Claim
+from snapdyn.validation.symbols import SYMBOLS
 
 KINDS = {"italic": nodes.emphasis, "sub": nodes.subscript, "sup": nodes.superscript}
 CHAPTERS = {
@@ -50,6 +51,20 @@ def links(page: str, ids: Iterable[str]) -> list[nodes.Node]:
         found += [nodes.Text(", ")] if found else []
         found.append(nodes.reference("", id, refuri=f"{page}.html#{nodes.make_id(id)}", internal=True))
     return found
+
+
+class Symbols(SphinxDirective):
+    """The symbols of the register's formulas."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return a list of definitions."""
+        items = [
+            nodes.definition_list_item(
+                "", nodes.term("", "", nodes.math(symbol, symbol)), nodes.definition("", paragraph("", *prose(meaning)))
+            )
+            for symbol, meaning in SYMBOLS.items()
+        ]
+        return [nodes.definition_list("", *items, classes=["symbols"])]
 
 
 class Findings(SphinxDirective):
@@ -109,5 +124,6 @@ class Claims(SphinxDirective):
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_directive("findings", Findings)
+    app.add_directive("symbols", Symbols)
     app.add_directive("claims", Claims)
     return {"parallel_read_safe": True}

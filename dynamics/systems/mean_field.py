@@ -153,13 +153,8 @@ class MeanField(System):
 
     def _require_indices(self) -> None:
         L = self.layout
-        whole(
-            f"the values of {L.num_rows} rows of Y with {L.num_columns} columns",
-            self.size,
-            0,
-            LARGEST_STATE,
-            "use fewer tokens",
-        )
+        values = f"the values of {L.num_rows} rows of Y with {L.num_columns} columns"
+        whole(values, self.size, 0, LARGEST_STATE, "use fewer tokens or next tokens")
 
     @cached_property
     def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:

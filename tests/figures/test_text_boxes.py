@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 import snapdyn as sd
 from snapdyn.figures import FIGURES
 from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
-from snapdyn.figures.prose import as_mathtext
 from snapdyn.figures.style import PRESETS, house_style
+from snapdyn.prose import as_mathtext
 from tests.text_boxes import overlaps
 
 WIDTHS = (3.25, 5.5)
