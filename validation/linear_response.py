@@ -285,7 +285,8 @@ def frozen_speed(instance: Instance) -> float:
 LITTLE_MEMORY, LITTLE_MEMORY_COMMON, LITTLE_MEMORY_LEAD = (
     Requirement(
         "little memory",
-        f"share of {rate} that memory takes + {ALLOWANCE:g} max |change of ln f| < 1 (linear response)",
+        f"by linear response, the share of {rate} that memory takes plus {ALLOWANCE:g} times the largest "
+        "|change of ln f| is below 1",
         partial(_within, name),
         at_most=float(np.nextafter(1, 0)),
     )

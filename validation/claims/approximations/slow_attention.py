@@ -86,7 +86,8 @@ CLAIM = Claim(
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     conditions=(
         "xi_n > 0 with frozen attention, original flow",
-        "share of xi_n that memory takes, by linear response, + 10 max |change of ln f| < 1 up to t_end",
+        "by linear response, the share of xi_n that memory takes plus 10 times the largest |change of ln f| is below 1 "
+        "up to t_end",
     ),
     conclusion="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for all. "
     "The condition is a test of signs; the turn of unequal profiles is a law, to 0.5 %. "

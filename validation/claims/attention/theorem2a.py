@@ -80,7 +80,8 @@ CLAIM = Claim(
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: memory takes less than xi_n, by linear response; no number for (eta_Z/eta_Y) (V h)^2 is enough",
+        "mean field: memory takes less than xi_n, by linear response; a bound on (eta_Z/eta_Y) (V h)^2 is not enough, "
+        "however small",
         "one class per next token",
     ),
     conclusion="A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, "

@@ -94,7 +94,10 @@ CLAIM = Claim(
     "ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of gamma are attained: it is "
     "at least 0.4 (early) and 0.75 (late) of ((V-1)/V)^2 times eta_Y s and ln(V eta_Y s)/(eta_Y s).",
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
-    conditions=("eta_Y V >= 1 + O(1/V): one visit passes the smaller root u_- of Lemma 8", "V >= 5 (V >= 4 late)"),
+    conditions=(
+        "eta_Y V >= 1 + O(1/V): the first visit makes V h larger than u_-, the smaller root of Lemma 8",
+        "V >= 5 (V >= 4 late)",
+    ),
     conclusion="The bounds on gamma hold at any rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or more. "
     "Rates of V^-0.99 or more are enough for V >= 100, as the paper has it. With ln(eta_Y t/K), as Theorem 1(b) and "
     "Section 6 print it, the late constant of gamma grows with V.",

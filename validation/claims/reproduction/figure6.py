@@ -78,8 +78,8 @@ CLAIM = Claim(
     conclusion="All 64 published cells agree with the recomputed ones. With ten seeds each the smallest p is "
     "{smallest p of 64 cells (Welch), Bonferroni: the 64 published cells of Fig. 6:.3f}. A shift of "
     "{smallest shift common to all cells that is rejected with 95 %, nats: the 64 published cells of Fig. 6:.3f} nats "
-    "common to all published cells would be rejected with 95 %. The cells of one Q share their seeds, and so their "
-    "start and draws.",
+    "of all published entropies would be found with a probability of 95 %. The cells of one Q share their seeds, and "
+    "so their start and draws.",
     properties=(
         Property(
             "smallest p of 64 cells (Welch), Bonferroni",
