@@ -1,4 +1,4 @@
-# make report: set up, run the main job, write report/index.html.
+# make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
 # make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
 # make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
 # make test-plain: part of `make test`: fast tests of what a plain `pip install .` gives, in an environment without extras.
@@ -9,8 +9,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Extras to install; tests of the transformers need `text` (PyTorch, large) as well, and say so when they skip.
+# Extras to install; tests of the transformers need `text` (PyTorch, large) as well, and say so when they skip. The report
+# needs none, and keeps those that are installed.
+ifeq ($(MAKECMDGOALS),report)
+EXTRAS ?= $(shell cat $(VENV)/extras 2>/dev/null)
+else
 EXTRAS ?= dev,cluster,explore,docs
+endif
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
@@ -89,7 +94,8 @@ endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	    --config-settings editable_mode=strict --editable '.[$(EXTRAS)]'
+	    --config-settings editable_mode=strict --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@echo '$(EXTRAS)' > $(VENV)/extras
 	@echo '$(EXTRAS) $(SOURCES)' > $(VENV)/sources
 	@touch $@
 
