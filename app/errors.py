@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 FloatArray = NDArray[np.float64]
 """Numbers of any shape; a function that returns one for scalar arguments returns a numpy float."""
 
+FORGOTTEN = "; did you forget --load FILE.py?"  # where the name may be that of an entry of a user's file
 MOST_LISTED = 10**6  # entries of a list that a user gives; an iterable may be endless
 LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
 # Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
@@ -86,10 +87,11 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(others) + ' or ' if others else ''}{last}?" if last else ""
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:
+def unknown_name(what: str, name: str, known: Iterable[str], advice: str = "") -> InputError:
     """Build the InputError for a `name` that is not one of `known`; `what` says what is named."""
     known = list(known)
-    return InputError(f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{suggest(name, known)}")
+    end = suggest(name, known) or advice
+    return InputError(f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{end}")
 
 
 def choice(name: str, value: str, options: Collection[str]) -> str:
@@ -168,7 +170,8 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
     if not wanted:
         raise InputError(f"expected at least one {what} id, received none; leave them out for all")
     for id_ in wanted:
-        choice(what, id_, known)
+        if id_ not in known:
+            raise unknown_name(what, id_, known, FORGOTTEN)
     return [id_ for id_ in known if id_ in wanted]
 
 

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, suggest
+from snapdyn.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest
 
 File = TypeVar("File", bound="Section")
 
@@ -197,7 +197,7 @@ def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
         key, known = context["key"], context["known"]
         if key not in received:
             return f"expected {key} in {whole}, received none; add {key} = one of {known}"
-        advice = suggest(received[key], known.split(", "))
+        advice = suggest(received[key], known.split(", ")) or FORGOTTEN
         return f"expected {key} in {whole} to be one of {known}, received {shown(received[key])}{advice}"
     if kind == "value_error":  # a validator of ours: what is expected, what was received, what to do
         return f"expected {whole} with {context['error']}"

@@ -10,14 +10,12 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Jobs, Load
+from snapdyn.commands.options import Claims, Jobs, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 
 def attack(
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims, chapters or beginnings of ids; default all.")
-    ] = None,
+    ids: Claims = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Root of the draws; another one draws other instances.")] = 1,
     minutes: Annotated[
         float, typer.Option(metavar="M", help="Budget: the measurements that two cores make in so many minutes.")

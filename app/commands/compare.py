@@ -14,7 +14,9 @@ from snapdyn.commands.terminal import DONE, show, show_saved, show_table
 
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to compare; see examples/compare_*.toml.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the files; default that of FILE.toml.")
+    ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +39,7 @@ def compare(
 
     started = time.perf_counter()
     comparison = read_comparison(file, trace)
-    folder = output_folder(out, *file_names(file.stem).values())
+    folder = output_folder(out or file.parent, *file_names(file.stem).values())
     dataset = comparison.compute()
     if trace is not None:
         settings = json.loads(dataset.attrs["settings"])

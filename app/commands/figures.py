@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snapdyn.commands.options import Level, Load
+from snapdyn.commands.options import Level, Load, complete_figures
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def figures(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Figures; default all.")] = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Figures; default all.", autocompletion=complete_figures),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path("out"),
     level: Level = "quick",
     settings: Annotated[

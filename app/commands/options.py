@@ -15,6 +15,31 @@ Level = Annotated[
     Literal["quick", "full"], typer.Option(help="full: more instances, longer times, larger vocabularies.")
 ]
 
+
+def complete_claims(incomplete: str) -> list[str]:
+    """Ids of claims, and chapters."""
+    from snapdyn.validation import CLAIMS
+
+    names = [*CLAIMS, *dict.fromkeys(claim.chapter for claim in CLAIMS.values() if claim.chapter)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_figures(incomplete: str) -> list[str]:
+    """Ids of figures."""
+    from snapdyn.figures import FIGURES
+
+    return [name for name in FIGURES if name.startswith(incomplete)]
+
+
+Claims = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID]...",
+        help="Claims, chapters or beginnings of ids; default all.",
+        autocompletion=complete_claims,
+    ),
+]
+
 Jobs = Annotated[int | None, typer.Option(metavar="N", help="Processes; default all cores.")]
 
 

@@ -74,10 +74,10 @@ def prepare(target: Path) -> None:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
     """Yield ``update(done, total, label)`` for a bar on stderr; a line a minute when stderr is not a terminal."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn(), TextColumn("left"))
     last = time.monotonic()
     # A new total is a new part of the command, of which the time is measured anew.
     with Progress(
@@ -92,7 +92,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
             bar.update(task, completed=done, total=total, description=shown)
             if bar.disable and time.monotonic() - last >= SECONDS_BETWEEN_LINES:
                 last, seconds = time.monotonic(), bar.tasks[task].time_remaining
-                say(shown + (f", about {timedelta(seconds=seconds)} left" if seconds else ""))
+                say(shown + (f", about {timedelta(seconds=round(seconds))} left" if seconds else ""))
 
         yield update
 

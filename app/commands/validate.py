@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snapdyn.commands.options import Jobs, Level, Load
+from snapdyn.commands.options import Claims, Jobs, Level, Load
 from snapdyn.commands.terminal import (
     DIFFERS,
     DONE,
@@ -27,9 +27,7 @@ VERDICT_STYLES = {"corrected": "yellow", "refuted": "red", "conditional": "cyan"
 
 
 def validate(
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Claims, chapters or beginnings of ids; default all.")
-    ] = None,
+    ids: Claims = None,
     level: Level = "quick",
     jobs: Jobs = None,
     load: Load = None,

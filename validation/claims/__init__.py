@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from snapdyn.dynamics.files.user_files import load_file
-from snapdyn.errors import InputError, list_of, shown, suggest
+from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
 from snapdyn.validation.claims import (
     approximations,
     attention,
@@ -63,7 +63,7 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
         if not ids:
             known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
             raise InputError(
-                f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known)}; "
+                f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known) or FORGOTTEN}; "
                 "snapdyn validate --list shows all"
             )
         chosen.update(ids)
