@@ -27,8 +27,14 @@ LABELS = {
     "num_classes": "$K$",
     "vocab_size": "$V$",
     "common_probability": "probability of the common token",
+    "num_distinct": "distinct tokens per class",
+    "num_queries": "$Q$",
+    "momentum": r"momentum $\mu$",
+    "batch_size": "batch",
+    "seq_len": "$T-1$",
     "last": "last $t$ (batch-size-1 steps)",
 }
+WIDTH = 1.3 * SINGLE_COLUMN
 LOGARITHMIC = ("transition_time", "t_peak", "t_start", "t_end", "largest_gap", "late_speed")
 SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
@@ -36,7 +42,7 @@ TIME_STYLES: dict[str, Literal["-", "--", ":"]] = {"peak": "-", "start": "--", "
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
 
 
-def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 1.3 * SINGLE_COLUMN) -> Figure:
+def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = WIDTH) -> Figure:
     """Draw the diagram of one variable of a sweep.
 
     Parameters
@@ -58,7 +64,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     matplotlib Figure
         Titled by the variable and the system; the settings stand below in small letters.
     """
-    figure = new_figure(width, 1.3 * SINGLE_COLUMN)
+    figure = new_figure(width, min(WIDTH, 1.2 * width))
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
     main, below = parts
     axes = main.subplots()
@@ -95,11 +101,11 @@ def settings_text(dataset: xarray.Dataset) -> str:
             if coordinate.size == 1:
                 values[swept] = coordinate.values.item()
     shown = [
-        f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}"
+        f"{LABELS.get(key, key)} = " + (f"{value:g}" if isinstance(value, float) else str(value).replace("$", r"\$"))
         for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
         if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
     ]
-    return f"{name}: {', '.join(shown)}".replace("$", r"\$")
+    return f"{name.replace('$', chr(92) + '$')}: {', '.join(shown)}"
 
 
 def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:

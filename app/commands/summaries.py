@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import xarray
 
     from snapdyn.experiments.sweep.execution import SweepResult
+    from snapdyn.experiments.sweep.files import PhaseSection
 
 LISTED = 12
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
@@ -327,13 +328,16 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
     return f"{smallest:.4g}", f"{median:.4g}", f"{largest:.4g}"
 
 
-def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Path]:
-    """Draw the phase diagram beside the dataset; its pictures."""
+def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, phase: PhaseSection) -> list[Path]:
+    """Draw the phase diagram beside the dataset, as the section [phase] says; its pictures."""
     from snapdyn.figures.files import write_figure
-    from snapdyn.figures.phase_diagrams import draw
+    from snapdyn.figures.phase_diagrams import WIDTH, draw
+    from snapdyn.figures.style import figure_width
 
-    picture = partial(draw, x=x, y=y, variable=variable)
-    files = write_figure(folder, name, dataset, picture, {"sweep": name}, time.perf_counter(), with_data=False)
+    width = figure_width(phase.width, phase.style, WIDTH)
+    picture = partial(draw, x=phase.x, y=phase.y, variable=phase.variable, width=width)
+    started = time.perf_counter()
+    files = write_figure(folder, name, dataset, picture, {"sweep": name}, started, phase.style, with_data=False)
     return [files["png"], files["pdf"]]
 
 

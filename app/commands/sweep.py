@@ -42,7 +42,7 @@ def sweep(
     else:
         saved = [result.path]
         if phase is not None and result.stopped == "":
-            saved += draw_diagram(out, described.name, result.dataset, phase.x, phase.y, phase.variable)
+            saved += draw_diagram(out, described.name, result.dataset, phase)
         elif phase is not None and (picture := result.path.with_suffix(".png")).exists():
             say(f"{str(picture)!r} is of an earlier run; the same command draws it anew when all cells are there")
         show_saved(*saved)

@@ -211,6 +211,8 @@ class PhaseSection(Section):
     x: str
     y: str
     variable: str = Field(min_length=1)
+    width: float | None = Field(None, gt=0)
+    style: str | None = None
 
 
 class SweptSeeds(training_sections.SeedsSection, extra="allow"):
