@@ -60,6 +60,20 @@ def integrate(
     t_eval : (N,) array
         Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Later, the squares
         in the error estimate of a step are below the smallest float64: the estimate would be 0.
+    rtol : float
+        Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
+    atol : float
+        Absolute local error tolerance.
+    events : mapping of str to Event, optional
+        Each event function is evaluated 8 times per step, so that two crossings in one step are found, and its zeros
+        are located on dense output.
+    save_decoder : bool
+        Save Y as well (N x rows x columns numbers).
+    progress : callable, optional
+        Called as progress(t, fraction) about ten times a second; `fraction` of the run in the integration variable.
+
+    Other Parameters
+    ----------------
     method : str
         "auto": "compiled" for the systems that are compiled, else DOP853; CVODE for rate ratios at which it is faster
         (docs/how_to/integrators.md). `trajectory.stats` names the method. Or "compiled" (DOP853 without Python between
@@ -68,20 +82,9 @@ def integrate(
         that the fastest rate does not limit.
         LSODA runs with a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic
         one (from_sympy).
-    rtol : float
-        Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
-    atol : float
-        Absolute local error tolerance.
     log_time : bool or None
         Integrate in log(1 + t/t_s), t_s = 1/max rate. None: for LSODA, BDF, Radau and CVODE if the last time is
         beyond 100 t_s; explicit methods do not gain from it.
-    events : mapping of str to Event, optional
-        Each event function is evaluated 8 times per step, so that two crossings in one step are found, and its zeros
-        are located on dense output.
-    save_decoder : bool
-        Save Y as well (N x rows x columns numbers).
-    progress : callable, optional
-        Called as progress(t, fraction) about ten times a second; `fraction` of the run in the integration variable.
     z_only : bool
         Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants;
         both cost more than z in large systems.
