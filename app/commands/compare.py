@@ -26,8 +26,9 @@ def compare(
 ) -> int:
     """Lay the theory's curves over SGD or over a trace: median and 10-90 % band of the seeds, residuals below.
 
-    The key curves of FILE.toml names the theories: mean_field, finite_length (sequences of seq_len tokens), descent (the
-    updates without noise), modified_decoder (Eq. (10)), closed_form. The data is saved beside the picture. With --trace, FILE.toml has a section named trace in place of sgd.
+    The key curves of FILE.toml names the theories: mean_field, finite_length (sequences of seq_len tokens), descent
+    (the updates without noise), modified_decoder (Eq. (10)), closed_form. The data is saved beside the picture. With
+    --trace, FILE.toml has a section named trace in place of sgd.
 
     Example: snapdyn compare examples/compare_syn_small.toml --out pictures
 
