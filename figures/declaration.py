@@ -67,6 +67,7 @@ CommonProbability = Annotated[float, Field(gt=0, le=0.99, description="of the co
 VocabSize = Annotated[Whole, Field(ge=8, description="vocabulary V")]
 Momentum = Annotated[float, Field(ge=0, le=0.99, description="momentum of SGD")]
 BatchSize = Annotated[Whole, Field(ge=1, description="sequences per step")]
+Classes = Annotated[str, Field(description="syn_small, or a run file with a section [classes] alone")]
 Seeds = Annotated[Whole | None, Field(ge=2, description="number of seeds, by the level unless given")]
 
 

@@ -8,19 +8,21 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.dynamics import momentum_clock, sgd, syn_small
-from snapdyn.figures.declaration import Momentum, Seeds, TwoDecoderRates, statement
+from snapdyn.dynamics import momentum_clock, sgd
+from snapdyn.figures.declaration import Classes, Momentum, Seeds, TwoDecoderRates, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import (
-    COMMON,
-    DOMINANT,
     ITERATIONS,
     SEEDS,
     SETUP,
+    SYN_SMALL,
     attention_of,
+    chosen_classes,
     draw_strip,
+    group_attributes,
     groups_legend,
     in_errors,
+    tokens_of_group,
 )
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
 from snapdyn.validation.published import figure_4_runs
@@ -44,14 +46,15 @@ def compute(
     eta_Z: Annotated[float, Field(ge=0.01, le=10, description="rate of attention, per step")] = 1.0,
     momentum: Momentum = 0.9,
     seeds: Seeds = None,
+    classes: Classes = SYN_SMALL,
 ) -> xarray.Dataset:
-    """Train on Syn-Small at both decoder rates; run descent on the expected gradient and the mean field.
+    """Train on Syn-Small, or on own classes, at both decoder rates; run descent and the mean field.
 
     Parameters
     ----------
     level : "quick" or "full"
         10 or 100 seeds.
-    eta_Y, eta_Z, momentum, seeds
+    eta_Y, eta_Z, momentum, seeds, classes
         As in the annotations.
 
     Returns
@@ -61,14 +64,15 @@ def compute(
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
         mean_field: the flow at t (iteration), batch-size-1 steps, at which a constant gradient would have arrived.
     """
-    count = seeds or SEEDS[level]
+    count, own = seeds or SEEDS[level], chosen_classes(classes)
     t = momentum_clock(ITERATIONS, momentum)
     noisy = [
-        [attention_of(run) for run in figure_4_runs(rate, eta_Z, range(count), momentum=momentum)] for rate in eta_Y
+        [attention_of(run) for run in figure_4_runs(rate, eta_Z, range(count), own, momentum=momentum)]
+        for rate in eta_Y
     ]
     steps = {"steps": SETUP["steps"], "batch_size": None, "momentum": momentum, "record": ITERATIONS}
-    descent = [attention_of(sgd(syn_small(), rate, eta_Z, **steps)) for rate in eta_Y]
-    theory = [attention_of(run_on_rung(MEAN_FIELD, syn_small(), rate, eta_Z, t, **TOLERANCES)) for rate in eta_Y]
+    descent = [attention_of(sgd(own, rate, eta_Z, **steps)) for rate in eta_Y]
+    theory = [attention_of(run_on_rung(MEAN_FIELD, own, rate, eta_Z, t, **TOLERANCES)) for rate in eta_Y]
     return xarray.Dataset(
         {
             "sgd": (("eta_Y", "seed", "iteration", "class", "token"), np.array(noisy)),
@@ -82,7 +86,7 @@ def compute(
             "iteration": ("iteration", ITERATIONS, {"units": "SGD steps"}),
             "token": np.arange(np.shape(noisy)[-1]),
         },
-        {**SETUP, **TOLERANCES},
+        {**SETUP, **TOLERANCES, **group_attributes(own)},
     )
 
 
@@ -113,7 +117,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     grid = folded_grid(figure, len(cases), len(strips), columns, sharex=True, sharey=True)
     for number, (values, style, title) in enumerate(strips):
         for axes, (eta_Y, n) in zip(grid[:, number], cases, strict=True):
-            mesh = draw_strip(axes, values.sel(eta_Y=eta_Y).isel({"class": n}), **style)
+            mesh = draw_strip(axes, values.sel(eta_Y=eta_Y).isel({"class": n}), dataset.attrs["first_tokens"], **style)
             if number % columns == 0:
                 axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\nclass {n}\niteration")
         grid[0, number].set_title(title)
@@ -130,7 +134,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     letter_panels(grid[0])
     for axes in grid[-1, -columns:]:
         axes.set_xlabel("token")
-    groups_legend(figure, f"$\\eta_Z$ = {dataset.attrs['eta_Z']:g}, momentum {dataset.attrs['momentum']:g}")
+    settings = f"$\\eta_Z$ = {dataset.attrs['eta_Z']:g}, momentum {dataset.attrs['momentum']:g}"
+    groups_legend(figure, settings, dataset)
     return figure
 
 
@@ -140,8 +145,13 @@ def _change(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _gained(dataset: xarray.Dataset) -> xarray.DataArray:
-    change = _change(dataset)
-    return xarray.concat([change.isel({"class": n}).sel(token=DOMINANT[n]) for n in (0, 1)], "class")
+    change, start = _change(dataset), dataset.sgd.sel(iteration=0).isel(eta_Y=0, seed=0)
+    gained = []
+    for n in range(dataset.sizes["class"]):
+        distinct = tokens_of_group(dataset, 1 + n)
+        dominant = distinct[int(np.argmax(start.isel({"class": n, "token": distinct}).values))]
+        gained.append(change.isel({"class": n, "token": dominant}))
+    return xarray.concat(gained, "class")
 
 
 def _denser(dataset: xarray.Dataset) -> xarray.DataArray:
@@ -162,7 +172,7 @@ PROPERTIES = (
     statement(
         "attention lost by the common tokens, in standard errors",
         "SGD",
-        lambda dataset: in_errors(-_change(dataset).sel(token=COMMON).sum("token")),
+        lambda dataset: in_errors(-_change(dataset).isel(token=tokens_of_group(dataset, 0)).sum("token")),
         at_least=3.0,
     ),
     statement(

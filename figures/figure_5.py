@@ -8,18 +8,22 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.figures.declaration import Different, Rate, Seeds, statement
+from snapdyn.figures.declaration import Classes, Different, Rate, Seeds, statement
 from snapdyn.figures.figure_4 import entropy, in_errors
 from snapdyn.figures.layout import letter_panels, panel_grid
 from snapdyn.figures.shared_runs import (
-    COMMON,
     DOMINANT,
     ITERATIONS,
     SEEDS,
     SETUP,
+    SYN_SMALL,
     attention_of,
+    chosen_classes,
     draw_strip,
+    group_attributes,
     groups_legend,
+    groups_of,
+    tokens_of_group,
 )
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 from snapdyn.validation.published import figure_4_runs
@@ -38,33 +42,36 @@ def compute(
     level: str,
     rate: Annotated[Different[Rate], Field(description="rates eta_Y = eta_Z, per step")] = (0.1, 0.5, 1.0),
     seeds: Seeds = None,
+    classes: Classes = SYN_SMALL,
 ) -> xarray.Dataset:
-    """Train on Syn-Small with Adam.
+    """Train on Syn-Small, or on own classes, with Adam.
 
     Parameters
     ----------
     level : "quick" or "full"
         10 or 100 seeds.
-    rate, seeds
+    rate, seeds, classes
         As in the annotations.
 
     Returns
     -------
     xarray.Dataset
-        attention (rate, seed, iteration, token): c_0(l) of the first class, tokens 0-19.
+        attention (rate, seed, iteration, token): c_0(l) of the first class, common tokens and its distinct ones.
     """
-    count = seeds or SEEDS[level]
-    runs = [figure_4_runs(eta, eta, range(count), optimizer="adam", momentum=0.0) for eta in rate]
-    attention = [[attention_of(run)[:, 0, :20] for run in of_rate] for of_rate in runs]
+    count, own = seeds or SEEDS[level], chosen_classes(classes)
+    runs = [figure_4_runs(eta, eta, range(count), own, optimizer="adam", momentum=0.0) for eta in rate]
+    groups = {name: values[:2] for name, values in group_attributes(own).items()}
+    tokens = sum(group.size for group in list(groups_of(own).values())[:2])
+    attention = [[attention_of(run)[:, 0, :tokens] for run in of_rate] for of_rate in runs]
     return xarray.Dataset(
         {"attention": (("rate", "seed", "iteration", "token"), np.array(attention))},
         {
             "rate": np.array(rate),
             "seed": np.arange(count),
             "iteration": ("iteration", ITERATIONS, {"units": "Adam steps"}),
-            "token": np.arange(20),
+            "token": np.arange(tokens),
         },
-        {"optimizer": "adam", "betas": [0.9, 0.999], "eps": 1e-8, **SETUP},
+        {"optimizer": "adam", "betas": [0.9, 0.999], "eps": 1e-8, **SETUP, **groups},
     )
 
 
@@ -77,17 +84,17 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     panels = grid.flat[:count]
     mean = dataset.attention.mean("seed")
     for axes, rate in zip(panels, dataset.rate.values, strict=True):
-        mesh = draw_strip(axes, mean.sel(rate=rate), vmin=0, vmax=float(mean.max()))
+        mesh = draw_strip(axes, mean.sel(rate=rate), dataset.attrs["first_tokens"], vmin=0, vmax=float(mean.max()))
         axes.set_title(f"Adam, $\\eta_Y = \\eta_Z$ = {rate:g}")
     letter_panels(panels)
     figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * len(grid), pad=0.01)
-    groups_legend(figure, "class 0", absent=False)
+    groups_legend(figure, "class 0", dataset, absent=False)
     return figure
 
 
 def _common_change(dataset: xarray.Dataset) -> xarray.DataArray:
     change = dataset.attention.sel(iteration=48) - dataset.attention.sel(iteration=0)
-    return change.sel(token=COMMON).sum("token").max()
+    return change.isel(token=tokens_of_group(dataset, 0)).sum("token").max()
 
 
 def _entropy_steps(dataset: xarray.Dataset) -> xarray.DataArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -12,8 +12,12 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium, syn_small
+from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.errors import file_path, whole
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.toml_files import read_sections
 from snapdyn.figures.files import FORMAT
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.style import Axes, Figure, line_width, note_size
@@ -25,22 +29,55 @@ if TYPE_CHECKING:
 ITERATIONS = np.array(FIGURE_4_ITERATIONS)
 SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}
 SEEDS = {"quick": 10, "full": 100}
+SYN_SMALL = "syn_small"
+MOST_CLASSES_SHOWN = 4
 COMMON = np.arange(10)
-# First token of each group of ten, and what it is: common to both classes, or distinct, of one class.
-GROUPS = ((0, "common"), (10, "distinct of class 0"), (20, "distinct of class 1"))
 BREAK = 0.5  # rows that a break of the axis of iterations takes
 # The most frequent distinct token of each class, the last of its ten.
 DOMINANT = (19, 29)
 RAREST = 10  # of the distinct tokens of class 0
 
 
+def chosen_classes(name: str) -> SequenceClasses:
+    """Return Syn-Small, or the classes of a run file, at most four with a token that tells each from the others."""
+    if name == SYN_SMALL:
+        return syn_small()
+    path = file_path("classes", name)
+    section = read_sections(path, {"classes": CLASSES}, required=("classes",))["classes"]
+    classes: SequenceClasses = section.build(path.parent)
+    whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
+    return classes
+
+
+def groups_of(classes: SequenceClasses) -> dict[str, Ints]:
+    """Return the common tokens and the distinct ones of each class, each by increasing id."""
+    distinct = {f"distinct of class {n}": classes.distinct_tokens(n) for n in range(classes.num_classes)}
+    return {"common": classes.common_tokens()} | distinct
+
+
 def attention_of(run: Trajectory) -> np.ndarray:
-    """Return attention c_n(l), (time, class, token), NaN for tokens that the class does not have."""
-    P = syn_small().P.toarray()
-    return np.where(P > 0, run.attention, np.nan)
+    """Return attention c_n(l), (time, class, token), NaN for tokens that the class does not have.
+
+    Tokens are ordered by their groups: common ones, then the distinct ones of each class.
+    """
+    classes = run.require_classes()
+    order = np.concatenate(list(groups_of(classes).values()))
+    return np.where(classes.P.toarray() > 0, run.attention, np.nan)[..., order]
 
 
-def draw_strip(axes: Axes, strip: xarray.DataArray, **style: Any) -> QuadMesh:
+def group_attributes(classes: SequenceClasses) -> dict[str, Any]:
+    """Return names of the groups of tokens, and the place of the first token of each, as attributes of a dataset."""
+    groups = {name: tokens.size for name, tokens in groups_of(classes).items()}
+    return {"groups": list(groups), "first_tokens": np.cumsum([0, *groups.values()])[:-1].tolist()}
+
+
+def tokens_of_group(dataset: xarray.Dataset, number: int) -> np.ndarray:
+    """Return the places of the tokens of a group: 0 for the common ones, 1 + n for the distinct ones of class n."""
+    ends = [*np.atleast_1d(dataset.attrs["first_tokens"])[1:], dataset.sizes["token"]]
+    return np.arange(np.atleast_1d(dataset.attrs["first_tokens"])[number], ends[number])
+
+
+def draw_strip(axes: Axes, strip: xarray.DataArray, first_tokens: Sequence[int], **style: Any) -> QuadMesh:
     """Draw (iteration, token) as a grid of cells, the first iteration on top.
 
     A white line breaks the axis where iterations are left out. Grey cells: tokens that the class does not have.
@@ -63,19 +100,23 @@ def draw_strip(axes: Axes, strip: xarray.DataArray, **style: Any) -> QuadMesh:
     axes.set_yticks(rows[::2], [f"{i}" for i in iterations[::2]])
     axes.set_ylim(rows[-1] + 0.5, -0.5)
     axes.tick_params(length=0)
-    groups = [group for group in GROUPS if group[0] <= tokens[-1]]
-    for first, _ in groups[1:]:
+    shown_groups = [first for first in first_tokens if first <= tokens[-1]]
+    for first in shown_groups[1:]:
         axes.axvline(first - 0.5, color="white", linewidth=line_width(1.0))
-    axes.set_xticks([first for first, _ in groups])
+    axes.set_xticks(shown_groups)
     axes.tick_params(axis="x", length=2)
     return mesh
 
 
-def groups_legend(figure: Figure, settings: str, absent: bool = True) -> None:
+def groups_legend(figure: Figure, settings: str, dataset: xarray.Dataset, absent: bool = True) -> None:
     """Write settings, the groups of tokens, and the meaning of grey above the panels."""
     from matplotlib.patches import Patch
 
-    names = ", ".join(f"{first}–{first + 9} {name}" for first, name in GROUPS[: 3 if absent else 2])
+    groups = [(tokens_of_group(dataset, number), name) for number, name in enumerate(dataset.attrs["groups"])]
+    places = [
+        ("–".join(map(str, dict.fromkeys(tokens[[0, -1]].tolist()))), name) for tokens, name in groups if tokens.size
+    ]
+    names = ", ".join(f"{place} {name}" for place, name in places)
     text = f"{settings}; tokens: {names}"
     if not absent:
         figure.suptitle(text, fontsize=note_size())

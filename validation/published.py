@@ -173,8 +173,10 @@ def smallest_at_ratio_2(cells: Sequence[Cell]) -> int:
     return sum(min(group, key=group.__getitem__) != 2.0 for (Q, _), group in groups.items() if Q >= 3)
 
 
-def figure_4_runs(eta_Y: float, eta_Z: float, seeds: Sequence[int], **changes: Any) -> list[Trajectory]:
-    """Train on Syn-Small as in Fig. 4.
+def figure_4_runs(
+    eta_Y: float, eta_Z: float, seeds: Sequence[int], classes: SequenceClasses | None = None, **changes: Any
+) -> list[Trajectory]:
+    """Train on Syn-Small, or on other classes, as in Fig. 4.
 
     Parameters
     ----------
@@ -183,6 +185,8 @@ def figure_4_runs(eta_Y: float, eta_Z: float, seeds: Sequence[int], **changes: A
     eta_Z : float
         Learning rate of attention, per step.
     seeds : sequence of int
+    classes : SequenceClasses, optional
+        Default Syn-Small.
     **changes
         Settings of `SGD` other than those of Fig. 4; Fig. 5 has optimizer="adam" without momentum.
 
@@ -191,5 +195,5 @@ def figure_4_runs(eta_Y: float, eta_Z: float, seeds: Sequence[int], **changes: A
     list of Trajectory
         One per seed, at the iterations that the figure shows.
     """
-    classes, settings = syn_small(), FIGURE_4 | changes
+    classes, settings = classes or syn_small(), FIGURE_4 | changes
     return sgd_runs([SGD(classes, eta_Y, eta_Z, **settings, seed=seed, record=FIGURE_4_ITERATIONS) for seed in seeds])

@@ -52,6 +52,42 @@ FINDINGS: dict[str, str] = {
     "from (1-rho) eta_Y to eta_Y.",
     "F18": "Appendix D.1 defines E' as (I+E)^{-1} - I; (28), Lemma 14 and all that follows need I - (I+E)^{-1}.",
 }
+# The symbols of the formulas, for the report and the site: LaTeX, and its meaning, with its shape.
+SYMBOLS: dict[str, str] = {
+    "V": "number of outputs of the decoder (M in the paper)",
+    "M": "number of contextual token ids",
+    "K": "number of sequence classes, each with its own next token",
+    "Q": "number of query (last) tokens",
+    "T": "sequence length: T-1 contextual tokens and the query",
+    "t": "steps of SGD with batch size 1",
+    "s": "visits of a class: steps that draw it, about p_n t",
+    r"\eta_Y,\ \eta_Z": "learning rates of decoder and attention, per step of batch size 1",
+    r"P(l\mid n)": "probability of contextual token l in class n, (K, M); rows sum to 1",
+    r"\psi(n)": "query token of class n, (K)",
+    "p_n": "probability of class n, (K); 1/K in the paper",
+    "Y": "decoder logits, (M, V)",
+    "z_m": "attention logits of query m, (M); rows of Z",
+    "c_n": "attention of class n to its tokens, (M)",
+    "f_n": "c_n over its 2-norm: the decoder's input, (M)",
+    r"\alpha_n": "predicted probabilities of class n, (V): softmax of w_n",
+    "w_n": "logits of class n, (V): Y^T f_n",
+    r"\zeta_n": "direction of w_n, (V): V/(V-1) (e_n - 1/V)",
+    "h": "size of the decoder after s visits: w_n = (V-1) h zeta_n when the classes are decoupled",
+    "E,\\ E'": "overlaps E_nk = f_n.f_k, 0 on the diagonal, and E' = I - (I+E)^-1, (K, K)",
+    r"\lambda_1": "eigenvalue of E that is largest in absolute value",
+    r"\gamma,\ \Gamma": "speed of attention, (V-1)^2 h/(V-1+exp(V h)), and eta_Z times its integral up to t",
+    r"\iota_n,\ \beta_{nk}": "coefficients of the gradient: Y (e_n - alpha_n) = gamma (iota_n f_n - sum_k beta_nk f_k)",
+    r"\xi_n": "drive of the distinct tokens of class n: gamma sum_k beta_nk f_n.f_k",
+    "U_n": "progress of class n: eta_Y p_n times the integral of 1 - alpha_n at its next token",
+    "u_-,\\ u_+": "roots of exp(u) = (V-1) u, u_+ = (1+omega_1) ln V; u stands for V h",
+    "t_0',\\ t^*,\\ t_0": "times K ln(V)/eta_Y, of the peak of gamma, and 2 u_+ K/eta_Y: (14) has its early form up to "
+    "t0' and its late form from t0 on",
+    r"\chi_l": "growth factor of token l: exp(2 (z_l(t) - z_l(0)))",
+    "B_n": "growth exponent of class n: eta_Z times the integral of p_n xi_n up to t",
+    r"\rho_0": "norm of P(l|n) over that of the common token, P(l_c|n), at the start",
+    "C_0": "rho0^4/K, in the printed growth exponent",
+    r"\bar w": "concentration of the distinct tokens: sum of w_l^2, w_l = p_l^2/sum p^2 (1/m for m equal ones)",
+}
 # How a claim is known, from the strongest to the weakest.
 Grade = Literal["proved", "certified", "searched", "measured"]
 GRADES: tuple[Grade, ...] = get_args(Grade)

@@ -26,9 +26,9 @@ from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
+from snapdyn.validation.register import SYMBOLS
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
-from snapdyn.validation.symbols import SYMBOLS
 from snapdyn.validation.verdicts import checked
 
 # Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.

@@ -11,8 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from snapdyn.report.mathematics import pieces
 from snapdyn.validation import CLAIMS, FINDINGS
-from snapdyn.validation.register import Claim
-from snapdyn.validation.symbols import SYMBOLS
+from snapdyn.validation.register import SYMBOLS, Claim
 
 KINDS = {"italic": nodes.emphasis, "sub": nodes.subscript, "sup": nodes.superscript}
 CHAPTERS = {
