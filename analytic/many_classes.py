@@ -40,7 +40,7 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
     Source: own. With C/D = o = exp(-2 K sigma) q/K the odds of the common token and z_c = -K sigma on the orbit,
     leading beta moves sigma by o^2/(1 + K o) Gamma'. Then w = exp(2 K sigma) has w^2 + 2 q w = x + 1 + 2 q, and
     B = sigma. Terms of order 1/K and 1/rho0^2 are left out. Checked by sympy in the tests, and against the
-    form at constant pi at K = 1e9 in the claim theorem4.
+    form at constant wbar at K = 1e9 in the claim theorem4.
 
     Examples
     --------

@@ -4,18 +4,19 @@ Set-up: one query, K uniform classes, one common token, the same profile p_1..p_
 zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through Gamma = eta_Z int gamma dt alone.
 
 1. Odds. C = p_c^2 exp(2 z_c) and D = sum_l p_l^2 exp(2 z_l) are the parts of ||c~_n||^2 (see `orbit`), o = C/D their
-   odds, o(0) = 1/(rho0^2 - 1), w_l = p_l^2 exp(2 z_l)/D and pi = sum_l w_l^2. Eqs. (98) and (100) give
+   odds, o(0) = 1/(rho0^2 - 1), w_l = p_l^2 exp(2 z_l)/D and wbar = sum_l w_l^2. Eqs. (98) and (100) give
 
-       dB/dGamma = X/K,    d ln o/dB = -2 (K + pi)/(1 + o),    dz_c/dB = -K/(1 + o),
+       dB/dGamma = X/K,    d ln o/dB = -2 (K + wbar)/(1 + o),    dz_c/dB = -K/(1 + o),
 
    with X = (K-1) o^2/(1 + K o) (leading beta) or (K-1) V o (1 + V o)/((V-1)^2 (1 + K o)) (exact beta).
-2. Drift. Along sigma = -z_c/K the shares obey the replicator equation dw_l/dsigma = 2 w_l (w_l - pi), so
-   d pi/dsigma = 4 Var_w(w) >= 0: pi rises from its start to 1/m, m the number of most frequent distinct tokens.
-   Theorem 4 takes rho0 as constant, which is pi = 0. With pi the odds fall faster by the factor 1 + pi/K, at any rho0.
-3. Constant pi. It is exact for equally frequent distinct tokens (pi = 1/d); with u = ln(o(0)/o) and Gamma as a function
-   of u everything is elementary (`growth_and_common_logit`). Since dB/dGamma rises with o, and o falls with pi, the
-   values at 1/m and at pi(0) enclose B (`bounds_of_growth`).
-4. Explicit. To first order in 1/rho0^2 and in d pi/dsigma: `growth_exponent_with_drift`.
+2. Drift. Along sigma = -z_c/K the shares obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
+   d wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
+   Theorem 4 takes rho0 as constant, which is wbar = 0. With wbar the odds fall faster by the factor 1 + wbar/K, at any
+   rho0.
+3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); with u = ln(o(0)/o) and Gamma as a
+   function of u everything is elementary (`growth_and_common_logit`). Since dB/dGamma rises with o, and o falls with wbar, the
+   values at 1/m and at wbar(0) enclose B (`bounds_of_growth`).
+4. Explicit. To first order in 1/rho0^2 and in d wbar/dsigma: `growth_exponent_with_drift`.
 """
 
 from collections.abc import Callable
@@ -45,17 +46,17 @@ class DistinctProfile(NamedTuple):
 
     Attributes
     ----------
-    pi : float
+    wbar : float
         sum_l w_l^2 at the start, in (0, 1]: 1/d for d equally frequent tokens.
-    pi_slope : float
-        Derivative of pi at the start along sigma = -z_c/K, which is 4 Var_w(w) >= 0.
-    pi_last : float
-        Limit of pi for t -> infinity, 1/(number of tokens with the largest probability).
+    wbar_slope : float
+        Derivative of wbar at the start along sigma = -z_c/K, which is 4 Var_w(w) >= 0.
+    wbar_last : float
+        Limit of wbar for t -> infinity, 1/(number of tokens with the largest probability).
     """
 
-    pi: float
-    pi_slope: float
-    pi_last: float
+    wbar: float
+    wbar_slope: float
+    wbar_last: float
 
 
 class GrowthAndCommonLogit(NamedTuple):
@@ -99,28 +100,28 @@ def distinct_profile(distinct_probabilities: ArrayLike) -> DistinctProfile:
     --------
     >>> from snapdyn import analytic
     >>> analytic.distinct_profile([0.2, 0.2])
-    DistinctProfile(pi=0.5, pi_slope=0.0, pi_last=0.5)
+    DistinctProfile(wbar=0.5, wbar_slope=0.0, wbar_last=0.5)
     """
     p = np.atleast_1d(positive_array("distinct_probabilities", distinct_probabilities))
     finite_array("distinct_probabilities", p, ("d",))
     ratio = p / p.max()
     w = ratio**2 / np.sum(ratio**2)
-    pi = float(np.sum(w**2))
+    wbar = float(np.sum(w**2))
     # Var_w(w) as a sum of squares loses no digits near equal tokens.
-    return DistinctProfile(pi, 4 * float(np.sum(w * (w - pi) ** 2)), 1 / int(np.sum(ratio == 1)))
+    return DistinctProfile(wbar, 4 * float(np.sum(w * (w - wbar) ** 2)), 1 / int(np.sum(ratio == 1)))
 
 
 @broadcasting
 def growth_and_common_logit(
-    Gamma: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, vocab_size: ArrayLike | None = None
+    Gamma: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, wbar: ArrayLike, vocab_size: ArrayLike | None = None
 ) -> GrowthAndCommonLogit:
-    """B_n and z_c under the modified decoder at constant pi, for any overlap and any Gamma. All arguments broadcast.
+    """B_n and z_c under the modified decoder at constant wbar, for any overlap and any Gamma. All arguments broadcast.
 
-    Exact where the distinct tokens of a class are equally frequent (pi = 1/d). With o = o(0), u = ln(o(0)/o(t)),
+    Exact where the distinct tokens of a class are equally frequent (wbar = 1/d). With o = o(0), u = ln(o(0)/o(t)),
     q = exp(u), and the leading beta:
 
-        q^2 - 1 + 2 (K+1) o (q-1) + 2 K o^2 u = 4 (1 + pi/K) (K-1) o^2 Gamma,
-        B = (u + o (1 - 1/q))/(2 (K+pi)),    z_c = -K u/(2 (K+pi)).
+        q^2 - 1 + 2 (K+1) o (q-1) + 2 K o^2 u = 4 (1 + wbar/K) (K-1) o^2 Gamma,
+        B = (u + o (1 - 1/q))/(2 (K+wbar)),    z_c = -K u/(2 (K+wbar)).
 
     Parameters
     ----------
@@ -130,7 +131,7 @@ def growth_and_common_logit(
         K, number of uniform sequence classes of one query, whole and >= 2.
     rho0 : array_like
         ||c~_n||/P(l_c|n) at the start, > 1.
-    pi : array_like
+    wbar : array_like
         sum_l w_l^2 of the distinct tokens in [0, 1], see `distinct_profile`; 0 neglects their growth.
     vocab_size : array_like, optional
         V >= K, number of decoder outputs, for the exact beta of Theorem 1; without it the leading beta E'.
@@ -153,15 +154,15 @@ def growth_and_common_logit(
     Examples
     --------
     >>> from snapdyn import analytic
-    >>> growth = analytic.growth_and_common_logit([0.0, 1000.0], num_classes=5, rho0=4.0, pi=0.5)
+    >>> growth = analytic.growth_and_common_logit([0.0, 1000.0], num_classes=5, rho0=4.0, wbar=0.5)
     >>> growth.B.round(4), growth.z_common.round(4)
     (array([0.    , 0.2004]), array([ 0.    , -0.9754]))
     """
-    Gamma, K, rho0, pi = np.broadcast_arrays(
-        time_array("Gamma", Gamma), count_array("num_classes", num_classes, 2), _above_1(rho0), _share("pi", pi)
+    Gamma, K, rho0, wbar = np.broadcast_arrays(
+        time_array("Gamma", Gamma), count_array("num_classes", num_classes, 2), _above_1(rho0), _share("wbar", wbar)
     )
     o = 1 / ((rho0 - 1) * (rho0 + 1))
-    kappa = K + pi
+    kappa = K + wbar
     if vocab_size is None:
         u = _odds_at_leading_beta(Gamma, K, o, kappa)
     else:
@@ -182,8 +183,8 @@ def bounds_of_growth(
 ) -> tuple[GrowthAndCommonLogit, GrowthAndCommonLogit]:
     """Lower and upper bound of B_n and |z_c| under the modified decoder, for any profile, overlap and Gamma.
 
-    The values of `growth_and_common_logit` at pi = `profile.pi_last` and at `profile.pi`. All arguments but `profile`
-    broadcast.
+    The values of `growth_and_common_logit` at wbar = `profile.wbar_last` and at `profile.wbar`. All arguments but
+    `profile` broadcast.
 
     Parameters
     ----------
@@ -223,8 +224,8 @@ def bounds_of_growth(
     """
     instance("profile", profile, DistinctProfile, "take the result of distinct_profile")
     return (
-        growth_and_common_logit(Gamma, num_classes, rho0, profile.pi_last, vocab_size),
-        growth_and_common_logit(Gamma, num_classes, rho0, profile.pi, vocab_size),
+        growth_and_common_logit(Gamma, num_classes, rho0, profile.wbar_last, vocab_size),
+        growth_and_common_logit(Gamma, num_classes, rho0, profile.wbar, vocab_size),
     )
 
 
@@ -236,10 +237,10 @@ def growth_exponent_of_profile(
     profile: DistinctProfile,
     vocab_size: ArrayLike | None = None,
 ) -> FloatArray:
-    """Growth exponent B_n under the modified decoder for any profile and overlap: constant pi and its first drift.
+    """Growth exponent B_n under the modified decoder for any profile and overlap: constant wbar and its first drift.
 
-    B(pi) - pi_slope/(32 kappa^3) (L^2 - 2 L + 2 - 2 exp(-L)), L = 2 ln(o(0)/o(t)) at constant pi, kappa = K + pi; never
-    below the bound B(pi_last). All arguments but `profile` broadcast.
+    B(wbar) - wbar_slope/(32 kappa^3) (L^2 - 2 L + 2 - 2 exp(-L)), L = 2 ln(o(0)/o(t)) at constant wbar, kappa = K + wbar;
+    never below the bound B(wbar_last). All arguments but `profile` broadcast.
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def growth_exponent_of_profile(
 
     Notes
     -----
-    Source: derived here, point 3 of this module's docstring, and first-order perturbation in the slope of pi
+    Source: derived here, point 3 of this module's docstring, and first-order perturbation in the slope of wbar
     (derivation ``growth-drift``), which is for the leading beta at rho0 -> infinity; elsewhere it is an estimate.
     Without error: `single_common_token_orbit`.
 
@@ -280,22 +281,22 @@ def growth_exponent_of_profile(
     """
     lower, upper = bounds_of_growth(Gamma, num_classes, rho0, profile, vocab_size)
     K = count_array("num_classes", num_classes, 2)
-    kappa = K + profile.pi
+    kappa = K + profile.wbar
     L = -4 * kappa / K * upper.z_common
-    return np.maximum(upper.B - _drift(L, kappa, profile.pi_slope), lower.B)
+    return np.maximum(upper.B - _drift(L, kappa, profile.wbar_slope), lower.B)
 
 
 @broadcasting
 def growth_exponent_with_drift(
-    x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, pi_slope: ArrayLike = 0.0
+    x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, wbar: ArrayLike, wbar_slope: ArrayLike = 0.0
 ) -> FloatArray:
-    """Growth exponent B_n, explicit in x = 4 A Gamma, to first order in 1/rho0^2 and in the slope of pi.
+    """Growth exponent B_n, explicit in x = 4 A Gamma, to first order in 1/rho0^2 and in the slope of wbar.
 
-    With A = (K-1)/rho0^4, kappa = K + pi, y = (1 + pi/K) x, q = sqrt(1+y), L = ln(1+y), leading beta:
+    With A = (K-1)/rho0^4, kappa = K + wbar, y = (1 + wbar/K) x, q = sqrt(1+y), L = ln(1+y), leading beta:
 
-        B = [L + 2 (1 - 1/q)(2 - K/q)/rho0^2 - pi_slope/(8 kappa^2) (L^2 - 2 L + 2 - 2/(1+y))]/(4 kappa).
+        B = [L + 2 (1 - 1/q)(2 - K/q)/rho0^2 - wbar_slope/(8 kappa^2) (L^2 - 2 L + 2 - 2/(1+y))]/(4 kappa).
 
-    pi = 0 and rho0 -> infinity give the consistent form ln(1+x)/(4 K) of `growth_exponent`. All arguments broadcast.
+    wbar = 0 and rho0 -> infinity give the consistent form ln(1+x)/(4 K) of `growth_exponent`. All arguments broadcast.
 
     Parameters
     ----------
@@ -305,15 +306,15 @@ def growth_exponent_with_drift(
         K, number of uniform sequence classes of one query, whole and >= 2.
     rho0 : array_like
         ||c~_n||/P(l_c|n) at the start, > 1.
-    pi : array_like
-        sum_l w_l^2 of the distinct tokens at the start in [0, 1], `DistinctProfile.pi`.
-    pi_slope : array_like, optional
-        `DistinctProfile.pi_slope` >= 0.
+    wbar : array_like
+        sum_l w_l^2 of the distinct tokens at the start in [0, 1], `DistinctProfile.wbar`.
+    wbar_slope : array_like, optional
+        `DistinctProfile.wbar_slope` >= 0.
 
     Returns
     -------
     float or ndarray
-        B_n, dimensionless. The neglected terms are of order (K/rho0^2)^2 and pi_slope^2.
+        B_n, dimensionless. The neglected terms are of order (K/rho0^2)^2 and wbar_slope^2.
 
     Raises
     ------
@@ -327,25 +328,25 @@ def growth_exponent_with_drift(
     Examples
     --------
     >>> from snapdyn import analytic
-    >>> analytic.growth_exponent_with_drift([0.0, 1.0, 100.0], num_classes=5, rho0=100.0, pi=0.36).round(4)
+    >>> analytic.growth_exponent_with_drift([0.0, 1.0, 100.0], num_classes=5, rho0=100.0, wbar=0.36).round(4)
     array([0.    , 0.034 , 0.2185])
     """
     x, K, rho0 = time_array("x", x), count_array("num_classes", num_classes, 2), _above_1(rho0)
-    pi, slope = _share("pi", pi), time_array("pi_slope", pi_slope)
-    kappa = K + pi
-    L = np.log1p((1 + pi / K) * x)
+    wbar, slope = _share("wbar", wbar), time_array("wbar_slope", wbar_slope)
+    kappa = K + wbar
+    L = np.log1p((1 + wbar / K) * x)
     overlap = -2 * np.expm1(-L / 2) * (2 - K * np.exp(-L / 2)) / rho0**2
     return (L + overlap) / (4 * kappa) - _drift(L, kappa, slope)
 
 
 @broadcasting
 def error_of_consistent_form(
-    x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, pi: ArrayLike, pi_slope: ArrayLike = 0.0
+    x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike, wbar: ArrayLike, wbar_slope: ArrayLike = 0.0
 ) -> FloatArray:
     """Relative error of the consistent form, ln(1+x)/(4 K)/B - 1, with B of `growth_exponent_with_drift`.
 
-    x << 1: (K-2)/rho0^2 + (pi/K) x/2. rho0 -> infinity: (pi/K) (1 - x/((1+x) ln(1+x))) to first order in pi/K, which
-    does not fall with rho0. All arguments broadcast.
+    x << 1: (K-2)/rho0^2 + (wbar/K) x/2. rho0 -> infinity: (wbar/K) (1 - x/((1+x) ln(1+x))) to first order in wbar/K,
+    which does not fall with rho0. All arguments broadcast.
 
     Parameters
     ----------
@@ -355,10 +356,10 @@ def error_of_consistent_form(
         K, number of uniform sequence classes of one query, whole and >= 2.
     rho0 : array_like
         ||c~_n||/P(l_c|n) at the start, > 1.
-    pi : array_like
-        sum_l w_l^2 of the distinct tokens at the start in [0, 1], `DistinctProfile.pi`.
-    pi_slope : array_like, optional
-        `DistinctProfile.pi_slope` >= 0.
+    wbar : array_like
+        sum_l w_l^2 of the distinct tokens at the start in [0, 1], `DistinctProfile.wbar`.
+    wbar_slope : array_like, optional
+        `DistinctProfile.wbar_slope` >= 0.
 
     Returns
     -------
@@ -377,11 +378,12 @@ def error_of_consistent_form(
     Examples
     --------
     >>> from snapdyn import analytic
-    >>> analytic.error_of_consistent_form([0.01, 1.0, 1e4], num_classes=2, rho0=257.0, pi=0.36, pi_slope=0.09).round(3)
+    >>> error = analytic.error_of_consistent_form([0.01, 1.0, 1e4], 2, rho0=257.0, wbar=0.36, wbar_slope=0.09)
+    >>> error.round(3)
     array([0.001, 0.05 , 0.177])
     """
     x, K = positive_array("x", x), count_array("num_classes", num_classes, 2)
-    return np.log1p(x) / (4 * K) / growth_exponent_with_drift(x, K, rho0, pi, pi_slope) - 1
+    return np.log1p(x) / (4 * K) / growth_exponent_with_drift(x, K, rho0, wbar, wbar_slope) - 1
 
 
 def _above_1(rho0: ArrayLike) -> FloatArray:
@@ -392,10 +394,10 @@ def _share(name: str, values: ArrayLike) -> FloatArray:
     return finite_array(name, values, at_least=0.0, at_most=1.0, advice="see distinct_profile")
 
 
-def _drift(L: FloatArray, kappa: FloatArray, pi_slope: FloatArray | float) -> FloatArray:
-    """Return what the slope of pi takes off B, to first order."""
+def _drift(L: FloatArray, kappa: FloatArray, wbar_slope: FloatArray | float) -> FloatArray:
+    """Return what the slope of wbar takes off B, to first order."""
     # The bracket is L^3/3 - ... and loses digits below L = 1e-4, where it is below 1e-12 and B about L/(4 kappa).
-    return pi_slope / (32 * kappa**3) * (L**2 - 2 * L - 2 * np.expm1(-L))
+    return wbar_slope / (32 * kappa**3) * (L**2 - 2 * L - 2 * np.expm1(-L))
 
 
 def _newton(

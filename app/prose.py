@@ -8,7 +8,7 @@ from collections.abc import Iterator
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ", "eta": "η",
     "theta": "θ", "iota": "ι", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
-    "sigma": "σ", "tau": "τ", "Wbar": "W̄", "chi": "χ", "psi": "ψ", "omega": "ω",
+    "sigma": "σ", "tau": "τ", "Wbar": "W̄", "wbar": "w̄", "chi": "χ", "psi": "ψ", "omega": "ω",
     "Gamma": "Γ", "Delta": "Δ", "Theta": "Θ", "Omega": "Ω",
 }  # fmt: skip
 SIGNS = {

@@ -89,10 +89,10 @@ def orbit_overlap_leading() -> Derivation:
 
 o = sp.Symbol("o", positive=True)
 """Odds C/D of the common part of ||c~_n||^2, at the start in the formulas that contain u = ln(o(0)/o(t))."""
-pi = sp.Symbol("pi", positive=True)
+wbar = sp.Symbol("wbar", positive=True)
 w = sp.symbols(f"w_1:{TOKENS + 1}", positive=True)
 p_c = sp.Symbol("p_c", positive=True)
-kappa = K + pi
+kappa = K + wbar
 
 
 def _shares() -> tuple[list[sp.Expr], sp.Expr, dict[sp.Symbol, sp.Expr]]:
@@ -116,11 +116,11 @@ def odds_of_common_token() -> Derivation:
     shares, odds, rates = _shares()
 
     def residuals(claim: sp.Basic) -> Residuals:
-        claimed = claim.subs({pi: sum(share**2 for share in shares), o: odds})
+        claimed = claim.subs({wbar: sum(share**2 for share in shares), o: odds})
         return {"d ln o/dB of Eqs. (98), (100)": _along(sp.log(odds), rates) - claimed}
 
     return Derivation(
-        "The odds of the common token fall with the growth exponent: d ln o/dB = -2 (K + pi)/(1 + o)",
+        "The odds of the common token fall with the growth exponent: d ln o/dB = -2 (K + wbar)/(1 + o)",
         "own, from Eqs. (98) and (100)",
         r"d \ln o / dB",
         -2 * kappa / (1 + o),
@@ -130,38 +130,38 @@ def odds_of_common_token() -> Derivation:
 
 @declare
 def profile_drift() -> Derivation:
-    """Return the rate of pi along sigma = -z_c/K, four times a variance, for d = 3 distinct tokens per class."""
+    """Return the rate of wbar along sigma = -z_c/K, four times a variance, for d = 3 distinct tokens per class."""
     shares, odds, rates = _shares()
     mean = sum(w_l**2 for w_l in w)
     rate = _along(sum(share**2 for share in shares), rates) * (1 + odds)  # dsigma = dB/(1+o)
     return Derivation(
-        "pi = sum_l w_l^2 never falls: d pi/dsigma = 4 sum_l w_l (w_l - pi)^2",
+        "wbar = sum_l w_l^2 never falls: d wbar/dsigma = 4 sum_l w_l (w_l - wbar)^2",
         "own, from Eqs. (98) and (100)",
-        r"d \pi / d\sigma",
+        r"d \bar w / d\sigma",
         4 * sum(w_l * (w_l - mean) ** 2 for w_l in w),
-        lambda claim: {"d pi/dsigma": rate - claim.subs(dict(zip(w, shares, strict=True)), simultaneous=True)},
+        lambda claim: {"d wbar/dsigma": rate - claim.subs(dict(zip(w, shares, strict=True)), simultaneous=True)},
     )
 
 
 @declare
 def profile_growth() -> Derivation:
-    """Return B_n at constant pi as a function of u = ln(o(0)/o(t))."""
+    """Return B_n at constant wbar as a function of u = ln(o(0)/o(t))."""
     return Derivation(
-        "B_n = (u + o (1 - exp(-u)))/(2 (K + pi)) at constant pi, o the odds at the start",
-        "own, corrects Theorem 4, which takes pi = 0",
+        "B_n = (u + o (1 - exp(-u)))/(2 (K + wbar)) at constant wbar, o the odds at the start",
+        "own, corrects Theorem 4, which takes wbar = 0",
         "B_n",
         (u + o * (1 - sp.exp(-u))) / (2 * kappa),
         lambda claim: {
-            "d ln o/dB = -2 (K + pi)/(1 + o)": sp.diff(claim, u) * 2 * kappa / (1 + o * sp.exp(-u)) - 1,
+            "d ln o/dB = -2 (K + wbar)/(1 + o)": sp.diff(claim, u) * 2 * kappa / (1 + o * sp.exp(-u)) - 1,
             "zero start": claim.subs(u, 0),
-            "z_c = -K u/(2 (K+pi)), with dz_c/dB = -K/(1+o)": sp.diff(claim, u) * K / (1 + o * sp.exp(-u))
+            "z_c = -K u/(2 (K+wbar)), with dz_c/dB = -K/(1+o)": sp.diff(claim, u) * K / (1 + o * sp.exp(-u))
             - K / (2 * kappa),
         },
     )
 
 
 def _time(title: str, overlap: Derivation, claim: sp.Expr) -> Derivation:
-    """Derive Gamma(u) at constant pi from xi_n/gamma of `overlap`, in C and D."""
+    """Derive Gamma(u) at constant wbar from xi_n/gamma of `overlap`, in C and D."""
     X = sp.factor(overlap.claim.subs(C, o * D))
     now = o * sp.exp(-u)
     rate = 2 * kappa / (1 + now) * X.subs(o, now) / K
@@ -176,11 +176,11 @@ def _time(title: str, overlap: Derivation, claim: sp.Expr) -> Derivation:
 
 @declare
 def profile_time_leading() -> Derivation:
-    """Return Gamma at constant pi as a function of u, leading beta."""
+    """Return Gamma at constant wbar as a function of u, leading beta."""
     q = sp.exp(u)
     claim = q**2 - 1 + 2 * (K + 1) * o * (q - 1) + 2 * K * o**2 * u
     return _time(
-        "Gamma at constant pi, leading beta, as a function of u = ln(o(0)/o(t))",
+        "Gamma at constant wbar, leading beta, as a function of u = ln(o(0)/o(t))",
         orbit_overlap_leading(),
         claim * K / (4 * kappa * (K - 1) * o**2),
     )
@@ -188,13 +188,13 @@ def profile_time_leading() -> Derivation:
 
 @declare
 def profile_time_exact() -> Derivation:
-    """Return Gamma at constant pi as a function of u, exact beta."""
+    """Return Gamma at constant wbar as a function of u, exact beta."""
     y = 1 / (V * o)
     delta = y * (sp.exp(u) - 1) / (1 + y)
     log = sp.log(1 + delta)
     claim = V * (delta - log + delta * y) + (K + 1) * log + K / V * (u - log)
     return _time(
-        "Gamma at constant pi, exact beta, as a function of u = ln(o(0)/o(t))",
+        "Gamma at constant wbar, exact beta, as a function of u = ln(o(0)/o(t))",
         orbit_overlap_exact(),
         claim * K * (V - 1) ** 2 / (2 * kappa * (K - 1) * V),
     )
@@ -202,17 +202,17 @@ def profile_time_exact() -> Derivation:
 
 @declare
 def growth_overlap() -> Derivation:
-    """Return the first order of B_n in epsilon = 1/rho0^2 at fixed x, as a function of q = sqrt(1 + (1+pi/K) x)."""
+    """Return the first order of B_n in epsilon = 1/rho0^2 at fixed x, as a function of q = sqrt(1 + (1+wbar/K) x)."""
     q, epsilon, first = sp.Symbol("q", positive=True), sp.Symbol("epsilon", positive=True), sp.Symbol("q_1")
     odds = epsilon / (1 - epsilon)
-    # profile-time-leading with Gamma = x rho0^4/(4 (K-1)), so that (1+pi/K) x = q^2 - 1; its root is q + first epsilon.
+    # profile-time-leading with Gamma = x rho0^4/(4 (K-1)), so (1+wbar/K) x = q^2 - 1; its root is q + first epsilon.
     now = q + first * epsilon
     equation = now**2 - 1 + 2 * (K + 1) * odds * (now - 1) - (q**2 - 1) / (1 - epsilon) ** 2
     (root,) = sp.solve(sp.diff(equation, epsilon).subs(epsilon, 0), first)
     B = (sp.log(now) + odds * (1 - 1 / now)) / (2 * kappa)
 
     return Derivation(
-        "Overlap adds (1 - 1/q)(2 - K/q)/(2 (K+pi) rho0^2) to B_n = ln(q)/(2 (K+pi)), q = sqrt(1 + (1+pi/K) x)",
+        "Overlap adds (1 - 1/q)(2 - K/q)/(2 (K+wbar) rho0^2) to B_n = ln(q)/(2 (K+wbar)), q = sqrt(1 + (1+wbar/K) x)",
         "own, first order of profile-time-leading",
         r"\rho_{0}^{2} \delta B_n",
         (1 - 1 / q) * (2 - K / q) / (2 * kappa),
@@ -222,15 +222,15 @@ def growth_overlap() -> Derivation:
 
 @declare
 def growth_drift() -> Derivation:
-    """Return the first order of B_n in the slope of pi, rho0 -> infinity, as a function of L = ln(1 + (1+pi/K) x)."""
+    """Return the first order of B_n in the slope of wbar, rho0 -> infinity; L = ln(1 + (1+wbar/K) x)."""
     L, B = sp.symbols("L B", positive=True)
-    # With pi + slope sigma and sigma = B, dGamma/dB ~ exp(4 kappa B + 2 slope B^2): its first order in the slope.
+    # With wbar + slope sigma and sigma = B, dGamma/dB ~ exp(4 kappa B + 2 slope B^2): its first order in the slope.
     integral = sp.integrate(2 * B**2 * sp.exp(4 * kappa * B), (B, 0, L / (4 * kappa)))
 
     return Derivation(
-        "The slope of pi takes (L^2 - 2 L + 2 - 2 exp(-L))/(32 (K+pi)^3) times itself off B_n",
+        "The slope of wbar takes (L^2 - 2 L + 2 - 2 exp(-L))/(32 (K+wbar)^3) times itself off B_n",
         "own, first-order perturbation",
-        r"\delta B_n / \dot\pi",
+        r"\delta B_n / \dot{\bar w}",
         -(L**2 - 2 * L + 2 - 2 * sp.exp(-L)) / (32 * kappa**3),
         lambda claim: {"Gamma at first order": claim * sp.exp(L) + integral},
     )

@@ -105,10 +105,10 @@ def over_law(instance: Instance, law: Callable[..., Any] = analytic.error_of_con
     return Measured(abs(error) / (1.5 * (K / rho0**2) ** 2 + 0.015), at_most=1)
 
 
-def exact(x: Floats, K: int, q: float, pi: float) -> Floats:
-    """B at constant pi and leading beta, K/rho0^2 = q."""
+def exact(x: Floats, K: int, q: float, wbar: float) -> Floats:
+    """B at constant wbar and leading beta, K/rho0^2 = q."""
     rho0 = np.sqrt(K / q)
-    return analytic.growth_and_common_logit(x * rho0**4 / (4 * (K - 1)), K, rho0, pi).B
+    return analytic.growth_and_common_logit(x * rho0**4 / (4 * (K - 1)), K, rho0, wbar).B
 
 
 def against_exact(theory: Callable[[float, int, float], Any]) -> Measure:
@@ -137,19 +137,20 @@ CLAIM = Claim(
     headline=Headline(
         1,
         printed=r"B_n=\frac14\ln\left(\frac{\rho_0^4}{K}+4\Gamma\right)",
-        recomputed=r"B_n=\frac{1}{4(K+\pi)}\ln\left(1+\left(1+\frac\pi K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
+        recomputed=r"B_n=\frac{1}{4(K+\bar w)}"
+        r"\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
         r"\ \ (\rho_0\to\infty)",
     ),
     statement="With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma dt: "
     "it grows like a logarithm of t^2 before and of ln^2 t after the transition. Corrected, on the per-step clock: "
     "were rho0 constant, B_n = (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct tokens grow: with "
-    "pi = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its values at "
-    "constant pi(0) and at pi = 1/m (m most frequent tokens), at any overlap and Gamma. At pi(0) and rho0 -> infinity "
-    "it is (1/(4(K+pi))) ln(1 + (1+pi/K) x): the form with constant rho0 errs by (K-2)/rho0^2 + (pi/K) x/2 for x << 1 "
-    "and by about (pi/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, K -> infinity and q = "
+    "wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its values at "
+    "constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At wbar(0) and rho0 -> "
+    "infinity it is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs by (K-2)/rho0^2 + "
+    "(wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, K -> infinity and q = "
     "K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
     latex=r"B_n=\frac14\ln\left(C_0+4\Gamma\right)\quad\to\quad "
-    r"B_n=\frac{1}{4(K+\pi)}\ln\left(1+\left(1+\frac\pi K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
+    r"B_n=\frac{1}{4(K+\bar w)}\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
     r"\ (\rho_0\to\infty)",
     expected="corrected",
     conditions=(
@@ -180,13 +181,13 @@ CLAIM = Claim(
     picture=picture,
     properties=(
         of_symmetric_classes(
-            "how far |z_c| lies outside its bounds at pi(0) and at pi = 1/m, relative",
+            "how far |z_c| lies outside its bounds at wbar(0) and at wbar = 1/m, relative",
             outside,
             {
-                name: partial(outside, theory=partial(corrected, shape=DistinctProfile(pi, 0, pi)))
-                for name, pi in (
-                    ("wrong theory: rho0 is constant (pi = 0)", 0),
-                    ("wrong theory: pi = 1 for every profile", 1),
+                name: partial(outside, theory=partial(corrected, shape=DistinctProfile(wbar, 0, wbar)))
+                for name, wbar in (
+                    ("wrong theory: rho0 is constant (wbar = 0)", 0),
+                    ("wrong theory: wbar = 1 for every profile", 1),
                 )
             },
         ),
@@ -202,7 +203,7 @@ CLAIM = Claim(
                 "wrong theory: it errs by (K-2)/rho0^2 only": partial(
                     over_law, law=lambda x, K, rho0, *_: (K - 2) / rho0**2
                 ),
-                "wrong theory: pi = 1 for every profile": partial(
+                "wrong theory: wbar = 1 for every profile": partial(
                     over_law, law=lambda x, K, rho0, *_: analytic.error_of_consistent_form(x, K, rho0, 1, 0)
                 ),
                 "wrong theory: 1.1 times the law": partial(
@@ -218,7 +219,7 @@ CLAIM = Claim(
             "K -> infinity: B against ln(sqrt((1+q)^2 + x) - q)/(2K), q = K/rho0^2, K = 1e9, relative",
             "closed form",
             against_exact(lambda x, K, q: analytic.growth_exponent_of_many_classes(x, K, np.sqrt(K / q))),
-            Box(K=(10**9, 10**9), q=(1e-3, 1e3, "log"), x=(1e-2, 1e8, "log"), pi=(0.01, 1.0)),
+            Box(K=(10**9, 10**9), q=(1e-3, 1e3, "log"), x=(1e-2, 1e8, "log"), wbar=(0.01, 1.0)),
             controls={
                 "wrong theory: q does not matter": against_exact(lambda x, K, q: np.log1p(x) / (4 * K)),
                 "wrong theory: the factor 1 + q at every x": against_exact(
@@ -236,10 +237,10 @@ CLAIM = Claim(
             cases={"rho0 = 5": 5.0},
         ),
         Property(
-            "F3: growth of the printed B over that at constant pi, minus 1",
+            "F3: growth of the printed B over that at constant wbar, minus 1",
             "closed form",
             against_exact(lambda x, K, q: np.log1p(x * K / (K - 1)) / 4),
-            cases={"K = 5, rho0 = 165": {"K": 5, "q": 5 / 165**2, "x": 2e-5, "pi": 0.2}},
+            cases={"K = 5, rho0 = 165": {"K": 5, "q": 5 / 165**2, "x": 2e-5, "wbar": 0.2}},
         ),
     ),
 )
