@@ -147,8 +147,8 @@ CLAIM = Claim(
     "wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its values at "
     "constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At wbar(0) and rho0 -> "
     "infinity it is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs by (K-2)/rho0^2 + "
-    "(wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, K -> infinity and q = "
-    "K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
+    "(wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, "
+    "K -> infinity and q = K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
     latex=r"B_n=\frac14\ln\left(C_0+4\Gamma\right)\quad\to\quad "
     r"B_n=\frac{1}{4(K+\bar w)}\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
     r"\ (\rho_0\to\infty)",
