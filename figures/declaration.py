@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from snapdyn.errors import LARGEST_WHOLE, shown
-from snapdyn.experiments.toml_files import Section, section_model
+from snapdyn.dynamics import SequenceClasses, syn_small
+from snapdyn.errors import LARGEST_WHOLE, file_path, shown, whole
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.toml_files import Section, read_sections, section_model
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Measure, Property
 
@@ -57,6 +59,8 @@ What figures claim of all parameters is tested at the corners of these bounds, t
 (tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
 """
 
+SYN_SMALL = "syn_small"
+MOST_CLASSES_SHOWN = 4
 # Parameters that several figures have.
 DecoderRate = Annotated[Rate, Field(description="rate of the decoder, per step")]
 AttentionRate = Annotated[Rate, Field(description="rate of attention, per step")]
@@ -69,6 +73,17 @@ Momentum = Annotated[float, Field(ge=0, le=0.99, description="momentum of SGD")]
 BatchSize = Annotated[Whole, Field(ge=1, description="sequences per step")]
 Classes = Annotated[str, Field(description="syn_small, or a run file with a section [classes] alone")]
 Seeds = Annotated[Whole | None, Field(ge=2, description="number of seeds, by the level unless given")]
+
+
+def chosen_classes(name: str) -> SequenceClasses:
+    """Return Syn-Small, or the classes of a run file, at most four with a token that tells each from the others."""
+    if name == SYN_SMALL:
+        return syn_small()
+    path = file_path("classes", name)
+    section = read_sections(path, {"classes": CLASSES}, required=("classes",))["classes"]
+    classes: SequenceClasses = section.build(path.parent)
+    whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
+    return classes
 
 
 def parameters_of(compute: Callable[..., Any]) -> type[Section]:

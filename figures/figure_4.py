@@ -9,16 +9,15 @@ import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd
-from snapdyn.figures.declaration import Classes, Momentum, Seeds, TwoDecoderRates, statement
+from snapdyn.figures.declaration import SYN_SMALL, Classes, Momentum, Seeds, TwoDecoderRates, chosen_classes, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import (
     ITERATIONS,
     SEEDS,
     SETUP,
-    SYN_SMALL,
     attention_of,
-    chosen_classes,
     draw_strip,
+    entropy,
     group_attributes,
     groups_legend,
     in_errors,
@@ -201,8 +200,3 @@ PROPERTIES = (
     ),
 )
 GENERAL = tuple(prop.name for prop in PROPERTIES[:2])
-
-
-def entropy(attention: xarray.DataArray) -> xarray.DataArray:
-    """Return the entropy over tokens in nats; tokens that a class lacks are NaN."""
-    return -(attention * np.log(attention)).sum("token")

@@ -8,21 +8,20 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.figures.declaration import Classes, Different, Rate, Seeds, statement
-from snapdyn.figures.figure_4 import entropy, in_errors
+from snapdyn.figures.declaration import SYN_SMALL, Classes, Different, Rate, Seeds, chosen_classes, statement
 from snapdyn.figures.layout import letter_panels, panel_grid
 from snapdyn.figures.shared_runs import (
     DOMINANT,
     ITERATIONS,
     SEEDS,
     SETUP,
-    SYN_SMALL,
     attention_of,
-    chosen_classes,
     draw_strip,
+    entropy,
     group_attributes,
     groups_legend,
     groups_of,
+    in_errors,
     tokens_of_group,
 )
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure

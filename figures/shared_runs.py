@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray
 
-from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium, syn_small
+from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.errors import file_path, whole
-from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.toml_files import read_sections
 from snapdyn.figures.files import FORMAT
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.style import Axes, Figure, line_width, note_size
@@ -29,24 +26,11 @@ if TYPE_CHECKING:
 ITERATIONS = np.array(FIGURE_4_ITERATIONS)
 SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}
 SEEDS = {"quick": 10, "full": 100}
-SYN_SMALL = "syn_small"
-MOST_CLASSES_SHOWN = 4
 COMMON = np.arange(10)
 BREAK = 0.5  # rows that a break of the axis of iterations takes
 # The most frequent distinct token of each class, the last of its ten.
 DOMINANT = (19, 29)
 RAREST = 10  # of the distinct tokens of class 0
-
-
-def chosen_classes(name: str) -> SequenceClasses:
-    """Return Syn-Small, or the classes of a run file, at most four with a token that tells each from the others."""
-    if name == SYN_SMALL:
-        return syn_small()
-    path = file_path("classes", name)
-    section = read_sections(path, {"classes": CLASSES}, required=("classes",))["classes"]
-    classes: SequenceClasses = section.build(path.parent)
-    whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
-    return classes
 
 
 def groups_of(classes: SequenceClasses) -> dict[str, Ints]:
@@ -63,6 +47,11 @@ def attention_of(run: Trajectory) -> np.ndarray:
     classes = run.require_classes()
     order = np.concatenate(list(groups_of(classes).values()))
     return np.where(classes.P.toarray() > 0, run.attention, np.nan)[..., order]
+
+
+def entropy(attention: xarray.DataArray) -> xarray.DataArray:
+    """Return the entropy over tokens in nats; tokens that a class lacks are NaN."""
+    return -(attention * np.log(attention)).sum("token")
 
 
 def group_attributes(classes: SequenceClasses) -> dict[str, Any]:

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snapdyn.commands.options import Level, Load, complete_figures
+from snapdyn.commands.options import Level, Load
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
     from snapdyn.figures import DrawnFigure
     from snapdyn.validation import Check
+
+
+def complete_figures(incomplete: str) -> list[str]:
+    """Ids of figures."""
+    from snapdyn.figures import FIGURES
+
+    return [name for name in FIGURES if name.startswith(incomplete)]
 
 
 def figures(

@@ -24,13 +24,6 @@ def complete_claims(incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_figures(incomplete: str) -> list[str]:
-    """Ids of figures."""
-    from snapdyn.figures import FIGURES
-
-    return [name for name in FIGURES if name.startswith(incomplete)]
-
-
 Claims = Annotated[
     list[str] | None,
     typer.Argument(
