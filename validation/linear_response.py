@@ -3,8 +3,8 @@
 Only class n writes row l of Y if l is distinct, so Y_l = eta_Y p_n int f_nl(t') a_n(t') dt', a_n = e_n - alpha_n,
 and
 
-    z_l' = eta_Z p_n f_nl^2 D_nl,  D_nl = xi_n - int (1 - f_nl(t')/f_nl(t)) w_n(t', t) dt',
-    w_n(t', t) = eta_Y p_n a_n(t').a_n(t) >= 0,
+    z_l' = eta_Z p_n f_nl^2 D_nl,  D_nl = xi_n - int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt',
+    m_n(t', t) = eta_Y p_n a_n(t').a_n(t) >= 0,
 
 with xi_n of frozen attention where alpha and the other classes' attention are: memory alone takes growth back. To
 first order in the change of attention, and to every order in (eta_Z/eta_Y) (V h)^2, for every entry (n, j) of P

@@ -74,7 +74,7 @@ CLAIM = Claim(
     source="Theorem 2(a), Eq. (98)",
     title="Distinct tokens gain attention at all times",
     statement="The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0. (own: in the full mean "
-    "field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = int (1 - f_nl(t')/f_nl(t)) w_n(t', t) dt' with w_n >= 0: "
+    "field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt' with m_n >= 0: "
     "the decoder remembers attention as it was.)",
     latex=r"\dot z_{ml}=\eta_Z[p_n]\,f_{nl}^2\,\xi_n>0",
     conditions=(
@@ -146,6 +146,6 @@ CLAIM = Claim(
         3,
         printed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\,\xi_n>0",
         recomputed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\left(\xi_n-\int_0^t\left(1-\frac{f_{nl}(t')}{f_{nl}(t)}\right)"
-        r"w_n(t',t)\,dt'\right)",
+        r"m_n(t',t)\,dt'\right)",
     ),
 )
