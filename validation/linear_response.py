@@ -11,7 +11,7 @@ first order in the change of attention, and to every order in (eta_Z/eta_Y) (V h
 
     D_nj(t) = D0_nj(t) - int_0^t U_n(t') dphi_nj(t'),  phi_nj = z_mj - sum_i f_ni^2 z_mi,  m the query of n,
 
-U_n = int w_n dt', with f, a, U and D0 of the decoder under frozen attention (the original flow (7)). Derived here.
+U_n = int m_n dt', with f, a, U and D0 of the decoder under frozen attention (the original flow (7)). Derived here.
 """
 
 from __future__ import annotations
