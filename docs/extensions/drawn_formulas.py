@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.writers.html5 import HTML5Translator
 
-from snapdyn.report.mathematics import formula_html, glyph_definitions
+from snapdyn.report.mathematics import formula_html
 
 LOG = logging.getLogger(__name__)
 
@@ -37,14 +35,7 @@ def visit_display(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def add_glyphs(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Add the outlines of the glyphs that the formulas of a page refer to."""
-    if 'href="#g' in context.get("body", ""):
-        context["body"] = glyph_definitions(context["body"]) + context["body"]
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the renderer, as `html_math_renderer = "drawn"`."""
     app.add_html_math_renderer("drawn", inline_renderers=(visit_inline, None), block_renderers=(visit_display, None))
-    app.connect("html-page-context", add_glyphs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
