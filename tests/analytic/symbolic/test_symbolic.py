@@ -221,29 +221,3 @@ def test_sampled_counts_give_the_derived_coefficients() -> None:
         # The print's sign moves beta by 2 q0, far more than the rounding.
         printed = numbers(BY_ID["beta-counted"].printed)
         assert np.abs(printed[n][others] + coefficients[others]).min() > 1e-2
-
-
-def test_the_gradient_of_a_long_sequence() -> None:
-    """Assert (4) for T-1 = 9 positions and M = 4 tokens, of which one is absent, by complex steps on J."""
-    rng = np.random.default_rng(4)
-    tokens = rng.integers(0, 3, 9)
-    M, V, following = 4, 6, 2
-    Y, z = rng.normal(size=(M, V)), rng.normal(size=M)
-    X = np.eye(M)[tokens]
-
-    def objective(z: np.ndarray) -> complex:
-        b = np.exp(z[tokens]) / np.exp(z[tokens]).sum()
-        q = X.T @ b
-        logits = Y.T @ (q / np.sqrt(q @ q))
-        return logits[following] - np.log(np.exp(logits).sum())
-
-    by_steps = [objective(z + 1e-30j * np.eye(M)[l]).imag / 1e-30 for l in range(M)]
-
-    b = np.exp(z[tokens]) / np.exp(z[tokens]).sum()
-    q = X.T @ b
-    f = q / np.linalg.norm(q)
-    logits = Y.T @ f
-    g = Y @ (np.eye(V)[following] - np.exp(logits) / np.exp(logits).sum())
-    by_formula = X.T @ np.diag(b) @ X @ (np.eye(M) - np.outer(f, f)) @ g / np.linalg.norm(q)
-    np.testing.assert_allclose(by_formula, by_steps, rtol=1e-12, atol=1e-15)
-    assert by_formula[3] == 0

@@ -15,17 +15,7 @@ from snapdyn import integrate
 from snapdyn.validation import CLAIMS, validate
 from tests.helpers import EXAMPLES
 
-FILE = EXAMPLES / "theories" / "attention_regression.py"
 D, N = 4, 31
-
-
-@pytest.fixture(scope="module")
-def theory() -> Iterator[dict[str, Any]]:
-    """What the file defines; the register of claims is restored afterwards."""
-    saved = set(CLAIMS)
-    yield runpy.run_path(str(FILE))
-    for name in set(CLAIMS) - saved:
-        del CLAIMS[name]
 
 
 def prompts(runs: int, eigenvalues: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -37,17 +27,6 @@ def prompts(runs: int, eigenvalues: np.ndarray, seed: int) -> tuple[np.ndarray, 
     label = tokens[:, D, N].copy()
     tokens[:, D, N] = 0
     return tokens, label
-
-
-def test_attention_on_tokens(theory: dict[str, Any]) -> None:
-    """Assert that softmax-free attention on the tokens, with value v on the label row, gives v beta^T U x."""
-    tokens, _ = prompts(5, np.ones(D), 0)
-    value, key_query = np.zeros((2, D + 1, D + 1))
-    value[D, D], U = 0.7, np.random.default_rng(1).normal(size=(D, D))
-    key_query[:D, :D] = U
-    attended = value @ tokens @ tokens.transpose(0, 2, 1) @ key_query @ tokens / N
-    beta = np.einsum("rdn,rn->rd", tokens[:, :D], tokens[:, D]) / N
-    np.testing.assert_allclose(attended[:, D, N], 0.7 * np.einsum("rd,de,re->r", beta, U, tokens[:, :D, N]), rtol=1e-12)
 
 
 def sampled_gradient(W: np.ndarray, eigenvalues: np.ndarray, runs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -145,27 +124,6 @@ def test_larger_start_of_the_second_head(theory: dict[str, Any]) -> None:
     waits = [float((abs(loss - level) < 1e-3).mean()) for level in (0.7368, 0.6406)]
     assert waits[0] > 0.02
     assert waits[1] == 0
-
-
-def test_unbalanced_start_of_merged(theory: dict[str, Any]) -> None:
-    """Assert the delay ln(4)/(2 sqrt(D)) of the start v = w0, U = 0, to its order w0^2, by an independent solver."""
-    from scipy.integrate import solve_ivp
-
-    c, w0 = 1 + (1 + D) / N, 1e-3
-
-    def rate(t: float, state: np.ndarray) -> list[float]:
-        v, u = state  # U = u I / sqrt(D)
-        left = D**0.5 * (1 - c * v * u / D**0.5)
-        return [u * left, v * left]
-
-    def half(t: float, state: np.ndarray) -> float:
-        return float(state[0] * state[1] / D**0.5 - 0.5 / c)
-
-    times = [
-        float(solve_ivp(rate, (0, 10), start, events=half, rtol=1e-10, atol=1e-14).t_events[0][0])
-        for start in ([w0, w0], [w0, 0])
-    ]
-    assert times[1] - times[0] == pytest.approx(np.log(4) / (2 * D**0.5), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -16,36 +16,6 @@ from snapdyn.figures import FIGURES, draw
 from snapdyn.validation import CLAIMS, fit_order, validate
 from tests.helpers import EXAMPLES
 
-FILE = EXAMPLES / "theories" / "deep_linear.py"
-
-
-@pytest.fixture(scope="module")
-def theory() -> Iterator[dict[str, Any]]:
-    """What the file defines; the register is restored afterwards."""
-    registers: list[Any] = [CLAIMS, FIGURES, SYSTEMS]
-    saved = [dict(each) for each in registers]
-    yield runpy.run_path(str(FILE))
-    for register, entries in zip(registers, saved, strict=True):
-        for name in set(register) - set(entries):
-            del register[name]
-
-
-def test_derivation() -> None:
-    """Assert u', the conservation of lambda and the two Riccati equations in sympy."""
-    a, b, s = sympy.symbols("a b s", real=True)
-    u, lam = a * b, a**2 - b**2
-
-    def rate(quantity: sympy.Expr) -> sympy.Expr:
-        return sympy.diff(quantity, a) * b * (s - u) + sympy.diff(quantity, b) * a * (s - u)
-
-    assert sympy.expand(rate(lam)) == 0
-    assert sympy.expand(rate(u) - (a**2 + b**2) * (s - u)) == 0
-    assert sympy.expand((a**2 + b**2) ** 2 - lam**2 - 4 * u**2) == 0
-    for sign in (1, -1):
-        y = (a + sign * b) ** 2
-        assert sympy.expand(rate(y) - (lam**2 / 2 + sign * 2 * s * y - y**2 / 2)) == 0
-
-
 @pytest.mark.parametrize(
     "start", [(0.25, 0.25), (0.6, 0.1), (0.1, 0.6), (0.3, 0.0), (-0.2, 0.7), (0.25, -0.25), (2, 1)]
 )
@@ -106,23 +76,6 @@ def test_a_step_of_sgd(theory: dict[str, Any]) -> None:
     found = theory["train"](h, (0, 1), (a, b), (N, H, M), sigma, seeds=1, seed=5)[:, :, 0]
     assert found[0] == pytest.approx([a * b, a**2, b**2])
     assert found[1] == pytest.approx([(W2 @ W1)[0, 0], (W1**2).sum(), (W2**2).sum()], abs=1e-9)
-
-
-def test_drift_of_a_step_at_the_minimum() -> None:
-    """Assert the mean change of |W1|^2 - |W2|^2 in one step by Monte Carlo, and that its order h vanishes exactly."""
-    N, M, h, sigma, n = 6, 2, 0.1, 0.5, 200_000
-    rng = np.random.default_rng(0)
-    w1, w2 = np.array([1.3, *np.zeros(N - 1)]), np.array([1 / 1.3, 0.0])
-    x = rng.normal(size=(n, N))
-    e = sigma * rng.normal(size=(n, M))  # at the minimum the error is the noise
-    new1, new2 = w1 + h * (e @ w2)[:, None] * x, w2 + h * e * (x @ w1)[:, None]
-    change = (new1**2).sum(1) - (new2**2).sum(1) - (w1 @ w1 - w2 @ w2)
-    written = (x**2).sum(1) * (e @ w2) ** 2 - (e**2).sum(1) * (x @ w1) ** 2
-    np.testing.assert_allclose(change, h**2 * written, atol=1e-14)
-    law = h**2 * sigma**2 * (N * w2 @ w2 - M * w1 @ w1)
-    error = change.std() / np.sqrt(n)
-    assert abs(change.mean() - law) < 4 * error
-    assert abs(change.mean() - h**2 * sigma**2 * (N * w1 @ w1 - M * w2 @ w2)) > 20 * error  # layers exchanged
 
 
 def test_ratio_against_its_implicit_solution(theory: dict[str, Any]) -> None:

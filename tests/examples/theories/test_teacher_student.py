@@ -14,22 +14,6 @@ from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS, validate
 from tests.helpers import EXAMPLES
 
-FILE = EXAMPLES / "theories" / "teacher_student.py"
-
-
-@pytest.fixture(scope="module")
-def theory() -> Iterator[dict[str, Any]]:
-    """What the file defines; the register is restored afterwards."""
-    from snapdyn.dynamics import SYSTEMS
-
-    registers: list[Any] = [CLAIMS, FIGURES, SYSTEMS]
-    saved = [dict(each) for each in registers]
-    yield runpy.run_path(str(FILE))
-    for register, entries in zip(registers, saved, strict=True):
-        for name in set(register) - set(entries):
-            del register[name]
-
-
 def rate_of(theory: dict[str, Any], state: np.ndarray, eta: float) -> np.ndarray:
     out = np.empty(state.size)
     theory["rate"](0.0, state, out, eta)

@@ -35,6 +35,7 @@ from snapdyn.validation.rungs.run import (
     NotApplicable,
     run_on_rung,
     runs_on_rung,
+    turned_back,
 )
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, K
 from tests.validation.rungs.helpers import whole as whole_ladder
@@ -116,3 +117,12 @@ def test_reduced_rung_has_the_growth_exponent_in_every_logit() -> None:
     assert np.gradient(z, t, axis=0)[inside] == pytest.approx(rate[inside], rel=1e-4)
     run = integrate(SingleCommonToken(K, K, ETA, ETA_Z, rho0), t)
     assert found[REDUCED].observables["z"][:, 0] == pytest.approx(run.z_support[:, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("path", "violation"),
+    [([1.0, 2.0, 3.0], -1 / 3), ([1.0, 3.0, 2.0], 0.5), ([-1.0, 1.0, 4.0], 0.5), ([2.0, 3.0, 3.5], -0.5 / 3.5)],
+)
+def test_turning_back_is_measured_from_the_running_maximum(path: list[float], violation: float) -> None:
+    """Assert the drop over the scale for paths that fall, and minus the smallest late gain for those that do not."""
+    assert turned_back(np.array(path)[:, None], 2.0) == pytest.approx(violation)
