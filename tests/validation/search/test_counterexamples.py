@@ -41,7 +41,7 @@ def statement(name: str, number: int) -> Property:
 
 @pytest.mark.parametrize(("name", "number"), STORED.items())
 def test_stored_counterexamples_lie_outside_the_conditions_of_their_claim(name: str, number: int) -> None:
-    """Assert that each one violates its statement as stored, on four classes at most, and that a condition excludes it."""
+    """Assert that each one violates its statement as stored, on at most four classes, outside a condition."""
     stored, violated = load(name), statement(name, number)
     assert violated.rung == stored.rung
     measured = violated.measure(stored.instance)
