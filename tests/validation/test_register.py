@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pydoc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,10 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn import analytic
-from snapdyn.dynamics import MeanField
 from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, ClaimResult, load_claims, validate
 from snapdyn.validation.register import claim, first_sentence
+from snapdyn.validation.verdicts import check_claim
 from tests.helpers import EXAMPLES
 from tests.validation.helpers import claim_of
 
@@ -69,29 +70,38 @@ def test_each_claim_has_its_verdict(checked: Callable[[str], ClaimResult], id_: 
         assert check["role"] != "control" or check["passed"] is True
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("id_", "name", "wrong"),
-    [
-        ("lemma6", "h", lambda right: lambda s, eta_Y, vocab_size: right(s, 1.001 * eta_Y, vocab_size)),
-        ("lemma5", "discrete_h", lambda right: lambda steps, eta, V: 1.0001 * right(steps, eta, V)),
-        ("lemma9", "gamma", lambda right: lambda t, eta, V, K: right(t, eta, V, K) * np.log(V)),
-        ("theorem4", "growth_exponent", lambda right: lambda *a, form: right(*a, form="printed")),
-        ("theorem3-gain", "relative_gain", lambda right: lambda r, dz: right(r, 0.5 * np.asarray(dz))),
-    ],
-)
-def test_a_wrong_closed_form_is_noticed(monkeypatch: pytest.MonkeyPatch, id_: str, name: str, wrong: Any) -> None:
-    """Assert that a claim loses its verdict when the closed form behind it is off, by 0.01 % or a factor."""
-    monkeypatch.setattr(analytic, name, wrong(getattr(analytic, name)))
-    assert not validate([id_]).as_expected
+def scaled(factor: float) -> Callable[[Any], Any]:
+    """From a function to one whose values are off by a factor."""
+    return lambda right: lambda *args, **options: right(*args, **options) * factor
+
+
+# Claim, what is replaced below snapdyn, and by what.
+WRONG: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("lemma1", "dynamics.MeanField.derivative", scaled(1 + 1e-6)),
+    ("lemma6", "analytic.h", lambda right: lambda s, eta_Y, vocab_size: right(s, 1.001 * eta_Y, vocab_size)),
+    ("lemma9", "analytic.gamma", lambda right: lambda t, eta, V, K: right(t, eta, V, K) * np.log(V)),
+    ("lemma14", "validation.claims.correlation.lemma14.e_prime", lambda right: lambda E: right(2 * E)),
+    ("lemma16", "validation.claims.correlation.lemma16.e_prime", lambda right: lambda E: right(2 * E)),
+    ("lemma18", "validation.claims.concentration._shared.tail", scaled(20.0)),
+    (
+        "theorem1b",
+        "validation.claims.approximations.theorem1b.flow",
+        lambda right: (
+            lambda instance, rung, **options: right(replace(instance, eta_Y=instance.eta_Y / 8), rung, **options)
+        ),
+    ),
+]
 
 
 @pytest.mark.slow
-def test_a_wrong_right_hand_side_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Lemma 1 loses its verdict when the mean field's drift is off by one part in 1e6."""
-    right = MeanField.derivative
-    monkeypatch.setattr(MeanField, "derivative", lambda self, t, y: right(self, t, y) * (1 + 1e-6))
-    assert validate(["lemma1"]).claims[0].verdict == "refuted"
+@pytest.mark.parametrize(("id_", "replaced", "wrong"), WRONG, ids=[id_ for id_, *_ in WRONG])
+def test_a_wrong_theory_loses_the_verdict(
+    monkeypatch: pytest.MonkeyPatch, id_: str, replaced: str, wrong: Callable[[Any], Any]
+) -> None:
+    """Assert that a claim notices a closed form, a right-hand side or a piece of its theory that is off."""
+    right = pydoc.locate(f"snapdyn.{replaced}")
+    monkeypatch.setattr(f"snapdyn.{replaced}", wrong(right))
+    assert not check_claim(CLAIMS[id_], "quick").as_expected
 
 
 def test_a_claim_id_is_registered_once() -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from snapdyn import analytic
-from snapdyn.dynamics import MeanField, ModifiedDecoder, SequenceClasses, log_times, single_common_token, whole_run
+from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.validation import growth_bounds
-from snapdyn.validation.claims.transition import insight_a, insight_c, scanning, snapping, theorem4
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, WHOLE, five_tokens, largest_step, transition
+from snapdyn.validation.claims.transition import insight_a, insight_c, scanning, theorem4
+from snapdyn.validation.claims.transition._shared import five_tokens, largest_step, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import EqualClasses, Overlap
-from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
 
 
@@ -97,44 +93,12 @@ def test_early_mean_field_law_from_the_first_gradient() -> None:
     assert second != pytest.approx((K - 1) * found.f0**2 * found.x**2 / K**2, rel=0.1)
 
 
-def test_scan_sees_a_start_against_the_frequencies() -> None:
-    """Assert that scanning has the right sign from zero start, and that a start that favours rare tokens is seen."""
-    classes = single_common_token(3, 3, 0.3, 50)
-    start, _ = transition(classes, 1.0)
-    z = np.zeros((1, classes.num_tokens))
-    z[0, 1:] = -2 * np.log(classes.P.toarray()[:, 1:].max(axis=0))
-    right, wrong = (scanning.signs(Instance.of(classes, 1.0, 1.0, start, start=each)) for each in (None, z))
-    assert right is not None
-    assert wrong is not None
-    assert right.value > 0
-    assert wrong.value < 0
-
-
-@pytest.mark.parametrize("kind", [MeanField, ModifiedDecoder])
-def test_times_of_the_transition_scale_with_the_rates(kind: type[MeanField | ModifiedDecoder]) -> None:
-    """Assert that both measured times fall by 3 when both rates rise by 3: the measures have no scale of their own."""
-    classes = single_common_token(4, 3, 0.2, 100)
-    runs = [whole_run(kind(classes, c, 0.5 * c), log_times(0.01 / c, 1e4 / c, 200), rtol=1e-9) for c in (1.0, 3.0)]
-    for measure in (insight_a.fastest_time, lambda run: insight_a.half_time(run.t, run.loss, np.log(100) / 2)):
-        slow, fast = (measure(run) for run in runs)
-        assert slow / fast == pytest.approx(3, rel=1e-4)
-
-
 def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
     """Assert linear interpolation in ln t, the first time of a loss that starts below, infinity above the level."""
     t = np.array([0.25, 1, 4])
     assert insight_a.half_time(t, np.array([1, 0.75, 0.25]), 0.5) == pytest.approx(2)
     assert insight_a.half_time(t, np.array([0.4, 0.3, 0.2]), 0.5) == 0.25
     assert insight_a.half_time(t, np.array([1, 0.9, 0.8]), 0.5) == np.inf
-
-
-def test_attention_sets_the_time_where_only_it_tells_classes_apart() -> None:
-    """Assert that twice either rate takes 1/sqrt(2) of the time, to 3 %, and that both halve it: no 1/2, no 1."""
-    instance = load("insight-a-overlap").instance
-    for factors, expected in (((2.0, 1.0), 0.5**0.5), ((1.0, 2.0), 0.5**0.5), ((2.0, 2.0), 0.5)):
-        measured = insight_a.time_ratio(instance, *factors)
-        assert measured is not None
-        assert measured.value == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize(("vocab_size", "t_end"), [(4, 12.1), (4, 1e-3), (1000, 300.0), (10**12, 1e6)])
@@ -148,17 +112,6 @@ def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float
     assert measured == pytest.approx(slope, rel=1e-4)
 
 
-def test_late_measures_of_a_weak_coupling() -> None:
-    """Assert the power of ln^2(V eta_Y t/K) after t0, at most 4/(1+u_+) and more than 2/ln; attention moves on."""
-    classes = single_common_token(5, 5, 0.02, 1000)
-    instance = Instance.of(classes, 1.0, 1e-3, WHOLE * transition(classes, 1.0)[1])
-    measured = snapping.late_rate(instance, snapping.power, EXACT)
-    assert measured is not None
-    u_plus = brentq(lambda u: u - np.log(999 * u), 2, 50)
-    assert 2 / np.log(1000 * instance.t_end / 5) < measured.value * 4 / (1 + u_plus) <= 4 / (1 + u_plus)
-    assert 0 < snapping.share_of_path(instance).value < 0.5
-
-
 def test_five_tokens_are_those_of_the_classes() -> None:
     """Assert profile and growth of `five_tokens` against classes with a table, and the overlap of 1e9 of them."""
     classes = single_common_token(4, 5, 0.3, 100)
@@ -168,14 +121,6 @@ def test_five_tokens_are_those_of_the_classes() -> None:
     np.testing.assert_allclose(found.growth(t, "exact"), dense_growth(classes, 0.5, t), rtol=1e-6)
     np.testing.assert_allclose(found.overlap, overlap(classes), rtol=1e-12)
     assert five_tokens(10**9, 0.3, 10**15).overlap.x == pytest.approx(found.overlap.x)
-
-
-def test_equal_classes_of_parameters() -> None:
-    """Assert sizes, rates and a profile that sums to 1 and falls by its steepness."""
-    given = {"K": 1e6, "factor": 2.5, "common": 0.1, "ratio": 3.0, "tokens": 3, "steepness": 2.0}
-    equal = snapping.equal_classes(given)
-    assert (equal.num_classes, equal.vocab_size, equal.flow_rates) == (10**6, 2_500_000, (1.0, 3e-6))
-    np.testing.assert_allclose(equal.distinct, 0.9 * np.array([4, 2, 1]) / 7)
 
 
 def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
@@ -196,13 +141,3 @@ def test_growth_along_the_orbit_is_the_integral_of_xi() -> None:
     Gamma = 50 * analytic.gamma_integral(1e3, 1.0, 100, 2)
     expected = analytic.growth_and_common_logit(Gamma, 2, overlap(instance.classes).rho0, 0.5).B
     assert exponent == pytest.approx(float(expected), rel=1e-6)
-
-
-def test_symmetric_family_keeps_equal_profiles_while_its_numbers_change() -> None:
-    """Assert that draws, and instances whose shares were changed, have equal profiles."""
-    for number in range(10):
-        instance = SYMMETRIC_FAMILY.draw(3, number)
-        P = np.where(instance.P > 0, instance.P * np.random.default_rng(number).uniform(0.5, 2, instance.P.shape), 0)
-        for each in (instance, SYMMETRIC_FAMILY.fitted(replace(instance, P=P))):
-            rows = np.sort(each.P / each.P.sum(axis=1, keepdims=True), axis=1)
-            assert np.ptp(rows, axis=0).max() < 1e-14

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -24,11 +23,7 @@ from snapdyn.dynamics import (
     syn_medium,
 )
 from snapdyn.errors import InputError
-from snapdyn.validation import Ladder, ladder, validate
-from snapdyn.validation.claims.approximations import clock, theorem1b
-from snapdyn.validation.claims.approximations import momentum_clock as momentum_claim
-from snapdyn.validation.claims.decoder import remark1 as remark_1
-from snapdyn.validation.claims.decoder._shared import flow_against
+from snapdyn.validation import Ladder, ladder
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.rungs.build import climb
 from snapdyn.validation.rungs.run import (
@@ -45,9 +40,7 @@ from snapdyn.validation.rungs.run import (
     REDUCED,
     SGD,
     decoder_of_logits,
-    flow,
     modified_logits,
-    run_on_rung,
 )
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
@@ -271,42 +264,6 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
         whole()["meanfield"]
     with pytest.raises(InputError, match="own times"):
         whole().with_rung(MEAN_FIELD, integrate(MeanField(CLASSES, ETA, ETA_Z), [1.0]))
-
-
-@pytest.mark.parametrize(
-    ("id_", "module", "name", "wrong"),
-    [
-        (
-            "momentum-clock",
-            momentum_claim,
-            "run_on_rung",
-            lambda rung, classes, eta_Y, *rest, **options: run_on_rung(
-                rung, classes, eta_Y * (2 if rung == MEAN_FIELD else 1), *rest, **options
-            ),
-        ),
-        (
-            "clock",
-            clock,
-            "run_on_rung",
-            lambda rung, classes, eta_Y, _, times, **options: run_on_rung(
-                rung, classes, eta_Y, eta_Y, times, **options
-            ),
-        ),
-        (
-            "theorem1b",
-            theorem1b,
-            "flow",
-            lambda instance, rung, **options: flow(replace(instance, eta_Y=instance.eta_Y / 8), rung, **options),
-        ),
-        ("remark1", remark_1, "flow_against", lambda instance, G, *rest: flow_against(instance, 1.001 * G, *rest)),
-    ],
-)
-def test_a_wrong_theory_loses_the_verdict(
-    monkeypatch: pytest.MonkeyPatch, id_: str, module: ModuleType, name: str, wrong: Callable
-) -> None:
-    """Assert that claims notice a flow or (10) at another rate, a decoder 8 times slower, G = 1.001 G."""
-    monkeypatch.setattr(module, name, wrong)
-    assert not validate([id_]).as_expected
 
 
 def test_steps_that_fit_into_no_memory_are_refused() -> None:
