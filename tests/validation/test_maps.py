@@ -8,8 +8,6 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import (
     FrozenDecoder,
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
     integrate,
     log_times,
@@ -27,23 +25,10 @@ from snapdyn.validation.maps import (
 )
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import fallen
-from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
-
-
-@pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])
-def test_classes_have_the_correlation_asked_for(correlation: float) -> None:
-    """Assert |lambda_1| K by dense eigenvalues, one common token and different profiles."""
-    classes = correlated_classes(correlation, seed=3)
-    f = classes.P.toarray()
-    f /= np.linalg.norm(f, axis=1, keepdims=True)
-    eigenvalues = np.linalg.eigvalsh(f @ f.T - np.eye(5))
-    assert np.abs(eigenvalues).max() * 5 == pytest.approx(correlation, rel=1e-9)
-    assert classes.common_tokens().tolist() == [0]
-    assert np.ptp(classes.P[:, [0]].toarray()) > 0
 
 
 @pytest.mark.parametrize("rho", [1e-5, 0.01, 0.3])
@@ -107,20 +92,6 @@ def test_the_denominator_is_the_original_flows_own_beta() -> None:
         assert -gradient[1] / gradient[0] * (V - 1) == pytest.approx(predicted, rel=2 * (K / V + (K - 1) * rho))
 
 
-def test_fallen_sees_a_fall_and_nothing_else() -> None:
-    """Assert which tokens count as fallen on the F10 counterexample of two classes, and none under Eq. (10)."""
-    instance = load("theorem2a-memory").instance
-    times = np.geomspace(1, 1e5, 100)
-    run = integrate(MeanField(instance.classes, 1.0, instance.eta_Z), times, rtol=1e-9, atol=1e-13)
-    seen = fallen(run)
-    z = run.z[:, 0, instance.classes.distinct_tokens()]
-    assert seen[-1].tolist() == [bool(z[-1, i] < z[:, i].max() - 1e-5 * np.abs(run.z).max()) for i in range(2)]
-    assert seen.any()
-    assert (np.diff(seen.astype(int), axis=0) >= 0).all()
-    frozen = integrate(ModifiedDecoder(instance.classes, 1.0, instance.eta_Z), times)
-    assert not fallen(frozen).any()
-
-
 def test_the_onset_of_the_fall_follows_the_square_of_the_logarithm() -> None:
     """Assert that the fall begins at the same (eta_Z/eta_Y) (V h)^2 within 20 % while t varies by 1e20."""
     classes, times = load("theorem2a-memory").instance.classes, np.geomspace(1, 1e32, 600)
@@ -153,15 +124,6 @@ def test_map_holds_the_mean_over_its_instances() -> None:
     shares = [fallen(flow_at_ratio(classes, float(found.x[4]), times))[-1].mean() for classes in members]
     assert found.violation[2, 4] == np.mean(shares)
     assert {line.kind for line in found.boundaries} == {"printed"}
-
-
-def test_a_map_has_a_row_per_y_and_nan_for_no_number() -> None:
-    """Assert the order of the axes, and NaN where `measure` has no number."""
-    found = Map.over(
-        "t", ("a", np.array([1, 2, 3])), ("b", np.array([1, 2])), "q", lambda x, y: None if x == y else 10 * y + x, 0.0
-    )
-    np.testing.assert_array_equal(found.violation, [[np.nan, 12, 13], [21, np.nan, 23]])
-    assert (found.xlabel, found.ylabel) == ("a", "b")
 
 
 def test_map_of_a_property_over_the_rates() -> None:

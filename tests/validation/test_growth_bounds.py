@@ -1,4 +1,4 @@
-"""Scanning, snapping, the readings of Theorem 4: the derived bounds and the measures, by routes of their own."""
+"""Bounds of growth, by routes of their own: dense algebra, scipy, bisection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from scipy.optimize import brentq
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.validation import growth_bounds
-from snapdyn.validation.claims.transition import insight_a, insight_c, scanning, theorem4
-from snapdyn.validation.claims.transition._shared import five_tokens, largest_step, transition
+from snapdyn.validation.claims.transition import scanning, theorem4
+from snapdyn.validation.claims.transition._shared import five_tokens, transition
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import EqualClasses, Overlap
 from snapdyn.validation.sample_classes import dominant_token
@@ -93,25 +93,6 @@ def test_early_mean_field_law_from_the_first_gradient() -> None:
     assert second != pytest.approx((K - 1) * found.f0**2 * found.x**2 / K**2, rel=0.1)
 
 
-def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
-    """Assert linear interpolation in ln t, the first time of a loss that starts below, infinity above the level."""
-    t = np.array([0.25, 1, 4])
-    assert insight_a.half_time(t, np.array([1, 0.75, 0.25]), 0.5) == pytest.approx(2)
-    assert insight_a.half_time(t, np.array([0.4, 0.3, 0.2]), 0.5) == 0.25
-    assert insight_a.half_time(t, np.array([1, 0.9, 0.8]), 0.5) == np.inf
-
-
-@pytest.mark.parametrize(("vocab_size", "t_end"), [(4, 12.1), (4, 1e-3), (1000, 300.0), (10**12, 1e6)])
-def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float) -> None:
-    """Assert d ln u/d ln t of the rarest class by a central difference, whose error is of the order of its step^2."""
-    classes = SequenceClasses([[0.2, 0.8, 0], [0.2, 0, 0.8]], [0, 0], prior=[1, 3], vocab_size=vocab_size)
-    step, visits = 1e-3, t_end / 4
-    u = analytic.h(visits * np.exp([-step, step]), 0.7, vocab_size)
-    slope = float(np.diff(np.log(u))[0]) / (2 * step)
-    measured = insight_c.AFTER.measure(Instance.of(classes, 0.7, 0.1, t_end))
-    assert measured == pytest.approx(slope, rel=1e-4)
-
-
 def test_five_tokens_are_those_of_the_classes() -> None:
     """Assert profile and growth of `five_tokens` against classes with a table, and the overlap of 1e9 of them."""
     classes = single_common_token(4, 5, 0.3, 100)
@@ -121,16 +102,6 @@ def test_five_tokens_are_those_of_the_classes() -> None:
     np.testing.assert_allclose(found.growth(t, "exact"), dense_growth(classes, 0.5, t), rtol=1e-6)
     np.testing.assert_allclose(found.overlap, overlap(classes), rtol=1e-12)
     assert five_tokens(10**9, 0.3, 10**15).overlap.x == pytest.approx(found.overlap.x)
-
-
-def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
-    """Assert the worst step of two cells, and the bound of seeds: 3.1 standard errors of a difference, by hand."""
-    falling = np.array([[[3.0], [5.0]], [[2.0], [4.5]]])
-    assert (largest_step(falling).value, largest_step(falling).bound) == (-0.5, 0)
-    assert not largest_step(falling[::-1]).holds
-    seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
-    assert largest_step(seeds).value == -1
-    assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
 
 
 def test_growth_along_the_orbit_is_the_integral_of_xi() -> None:

@@ -1,4 +1,4 @@
-"""Observables of a rung against the trajectory and their equations."""
+"""Observables of runs against their equations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import pytest
 
 from snapdyn.dynamics import (
     MeanField,
+    ModifiedDecoder,
     integrate,
     syn_medium,
 )
-from snapdyn.validation.observables import attention_observables
+from snapdyn.validation.observables import attention_observables, fallen
 from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
 )
+from snapdyn.validation.search.counterexamples import load
 from tests.validation.rungs.helpers import K, whole
 
 
@@ -50,3 +52,17 @@ def test_observables_are_what_their_equations_say() -> None:
     assert found["z"] == pytest.approx(np.array([z[:, m, l] for m, l in moving]).T)
     assert found["growth_factor"] == pytest.approx(np.exp(2 * found["z"]))
     assert np.ptp(found["z"][-1]) > 0.1
+
+
+def test_fallen_sees_a_fall_and_nothing_else() -> None:
+    """Assert which tokens count as fallen on the F10 counterexample of two classes, and none under Eq. (10)."""
+    instance = load("theorem2a-memory").instance
+    times = np.geomspace(1, 1e5, 100)
+    run = integrate(MeanField(instance.classes, 1.0, instance.eta_Z), times, rtol=1e-9, atol=1e-13)
+    seen = fallen(run)
+    z = run.z[:, 0, instance.classes.distinct_tokens()]
+    assert seen[-1].tolist() == [bool(z[-1, i] < z[:, i].max() - 1e-5 * np.abs(run.z).max()) for i in range(2)]
+    assert seen.any()
+    assert (np.diff(seen.astype(int), axis=0) >= 0).all()
+    frozen = integrate(ModifiedDecoder(instance.classes, 1.0, instance.eta_Z), times)
+    assert not fallen(frozen).any()

@@ -1,11 +1,28 @@
-"""The embedding model of the claim `reparameterisation`; its derivative against torch's: test_transformer.py."""
+"""Dense algebra: xi_n in rational arithmetic, and the embedding model."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy as sp
 
 from snapdyn.dynamics import MeanField, SequenceClasses
-from snapdyn.validation.claims.extensions import reparameterisation as claim
-from snapdyn.validation.dense_algebra import Embedding, gradient
+from snapdyn.validation.dense_algebra import Embedding, gradient, growth_over_gamma
+
+
+def test_own_form_of_xi_in_rational_arithmetic() -> None:
+    """Assert xi_n/gamma against sum_k beta_nk f_n.f_k from zeta vectors and exact inverses, K = 3, V = 5, any h."""
+    V, h = 5, [sp.Rational(1), sp.Rational(3, 2), sp.Rational(1, 4)]
+    E = sp.Matrix([[0, "1/3", "1/7"], ["1/3", 0, "2/5"], ["1/7", "2/5", 0]]).applyfunc(sp.Rational)
+    zeta = sp.Matrix(3, V, lambda n, j: sp.Rational(V, V - 1) * ((1 if n == j else 0) - sp.Rational(1, V)))
+    H = (sp.eye(3) + E).inv()
+    expected = []
+    for n in range(3):
+        # g_n/gamma_n = F G^{-1} W (e_n - alpha_n)/gamma_n, (h_k/h_n) zeta_k . zeta_n for the last factors.
+        a = H * sp.Matrix([h[k] / h[n] * zeta.row(k).dot(zeta.row(n)) for k in range(3)])
+        expected.append(-sum(a[k] * E[n, k] for k in range(3) if k != n))
+    measured = growth_over_gamma(np.array(E, dtype=float)[None], 5.0, np.array([h], dtype=float))[0]
+    np.testing.assert_allclose(measured, np.array(expected, dtype=float), rtol=1e-13)
 
 
 def classes_and_parameters(d: int = 5) -> tuple[SequenceClasses, Embedding]:
@@ -49,17 +66,3 @@ def test_the_objective_is_that_of_Y_and_Z() -> None:
     out = np.empty_like(state)
     loss = system.write_rate(state, out)
     assert gradient(classes, at._replace(W_V=W_V))[0] == pytest.approx(-loss, rel=1e-12)
-
-
-def test_only_gram_matrices_matter_while_U_is_fixed() -> None:
-    """Assert that short factors of the same Gram matrices follow the full model, and those of another width do not."""
-    rng, d = np.random.default_rng(3), 80
-    U, W_Q, W_K = rng.standard_normal((34, d)) / np.sqrt(d), *(0.3 * rng.standard_normal((2, d, d)))
-    root = np.linalg.cholesky(U @ U.T)
-    short = [np.linalg.solve(root, U @ W) for W in (W_Q, W_K)]
-    full, same, other = (
-        claim.Start(width, *given, s2=40.0).reached
-        for width, given in ((d, (U, W_Q, W_K)), (d, (root, *short)), (2 * d, (root, *short)))
-    )
-    np.testing.assert_allclose(same, full, atol=1e-10)
-    assert np.abs(other - full).max() > 1e-3

@@ -1,4 +1,4 @@
-"""Initial logits, positional bias, residual connection: formulas by routes of their own."""
+"""Claims on what is left out of the theory: initial logits, positional bias, residual connection, embeddings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.extensions import positional_prior, residual
+from snapdyn.validation.claims.extensions import reparameterisation as claim
 from snapdyn.validation.claims.extensions._shared import StartedFamily
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search.counterexamples import shrink
@@ -75,3 +76,17 @@ def test_residual_drift_is_that_of_outputs_of_full_length() -> None:
         drift = f * (g - f * (f * g).sum(axis=1, keepdims=True))
         found = (V - 1) * h * scale / 2 * residual.full_residual_drift(instance)
         np.testing.assert_allclose(found, drift, atol=1e-10 * np.abs(drift).max())
+
+
+def test_only_gram_matrices_matter_while_U_is_fixed() -> None:
+    """Assert that short factors of the same Gram matrices follow the full model, and those of another width do not."""
+    rng, d = np.random.default_rng(3), 80
+    U, W_Q, W_K = rng.standard_normal((34, d)) / np.sqrt(d), *(0.3 * rng.standard_normal((2, d, d)))
+    root = np.linalg.cholesky(U @ U.T)
+    short = [np.linalg.solve(root, U @ W) for W in (W_Q, W_K)]
+    full, same, other = (
+        claim.Start(width, *given, s2=40.0).reached
+        for width, given in ((d, (U, W_Q, W_K)), (d, (root, *short)), (2 * d, (root, *short)))
+    )
+    np.testing.assert_allclose(same, full, atol=1e-10)
+    assert np.abs(other - full).max() > 1e-3
