@@ -17,7 +17,6 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
-from snapdyn.errors import InputError
 from snapdyn.validation import text_theorems as text
 from snapdyn.validation.text_theorems import (
     ROLES,
@@ -140,10 +139,3 @@ def test_many_classes_take_the_sparse_route(monkeypatch: pytest.MonkeyPatch) -> 
     few = assumption_2_on(classes)
     assert [c.name for c in few] == ["large vocabulary", "weak correlation"]
     assert few[1].value == pytest.approx(conditions[1].value, rel=1e-10)
-
-
-def test_a_run_without_classes_is_refused() -> None:
-    """Assert one sentence for a trajectory that has no classes."""
-    run = integrate(MeanField(syn_medium(1), 1.0, 1.0), [1.0])
-    with pytest.raises(InputError, match="received"):
-        theorem_2_on(replace(run, classes=None))
