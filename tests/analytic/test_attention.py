@@ -75,21 +75,6 @@ def test_leading_xi_is_minus_the_diagonal(K: int) -> None:
     assert np.all(overlap > 0)
 
 
-@pytest.mark.parametrize(
-    ("E_prime", "match"),
-    [
-        (np.zeros((2, 3)), "shape"),
-        (np.zeros(3), "shape"),
-        (np.array([[0.0, 0.1], [0.2, 0.0]]), "symmetric"),
-        (np.array([[0.0, np.nan], [np.nan, 0.0]]), "finite"),
-    ],
-)
-def test_a_bad_matrix_is_refused(E_prime: np.ndarray, match: str) -> None:
-    """Assert that E' must be square, symmetric and finite."""
-    with pytest.raises(InputError, match=match):
-        analytic.speed_coefficients(E_prime, 100)
-
-
 @pytest.mark.parametrize(("asymmetry", "accepted"), [(5e-7, True), (2e-6, False)])
 @pytest.mark.parametrize("scale", [0.1, 30.0])
 def test_asymmetry_of_rounding_size_is_accepted(asymmetry: float, accepted: bool, scale: float) -> None:
@@ -128,15 +113,3 @@ def test_relative_gain_along_a_trajectory(trajectory: tuple, token: int, other: 
     assert analytic.relative_gain(ratio**2 - 1, growth) == pytest.approx(final, rel=1e-9)
     # Negative control: exp(z) in place of exp(2 z).
     assert abs(analytic.relative_gain(ratio**2 - 1, growth / 2) / final - 1) > 1e-2
-
-
-def test_the_gain_is_exact_at_the_start() -> None:
-    """Assert that without growth the gain is the initial gain."""
-    assert analytic.relative_gain(0.7, 0.0) == 0.7
-
-
-@pytest.mark.parametrize("gain", [-1.0, -2.0, np.nan])
-def test_an_impossible_gain_is_refused(gain: float) -> None:
-    """Assert that a gain of -1 or less, or not a number, is refused."""
-    with pytest.raises(ValueError, match="expected initial_gain"):
-        analytic.relative_gain(gain, 0.1)

@@ -7,7 +7,6 @@ from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
 from snapdyn.analytic.orbit import inverse_of_integral
-from snapdyn.errors import InputError
 
 # distinct probabilities, common probability, K, V, eta_Y, eta_Z
 SYSTEMS = {
@@ -143,34 +142,6 @@ def test_extreme_times_are_quiet() -> None:
     assert np.all(np.diff(orbit.z_common) < 0)
     assert np.all(np.diff(orbit.z_distinct, axis=0) > 0)
     assert np.all(np.isfinite(other.z_common))
-
-
-@pytest.mark.parametrize(
-    ("changed", "match"),
-    [
-        ({"distinct_probabilities": [0.2, 0.2]}, "sum to 1"),
-        ({"distinct_probabilities": [0.5, 0.0]}, "distinct_probabilities"),
-        ({"distinct_probabilities": [[0.5]]}, "1-d, received 1-d and 2-d"),
-        ({"num_classes": 1}, "num_classes"),
-        ({"vocab_size": 2}, "vocab_size >= num_classes"),
-        ({"eta_Z": 0.0}, "eta_Z"),
-        ({"t": -1.0}, "expected t "),
-        ({"beta": "exakt"}, "did you mean 'exact'"),
-    ],
-)
-def test_bad_input_is_refused(changed: dict, match: str) -> None:
-    """Assert that each argument out of range is refused by name."""
-    arguments: dict = {
-        "t": 1.0,
-        "distinct_probabilities": [0.5],
-        "common_probability": 0.5,
-        "num_classes": 3,
-        "vocab_size": 10,
-        "eta_Y": 1.0,
-        "eta_Z": 1.0,
-    }
-    with pytest.raises(InputError, match=match):
-        analytic.single_common_token_orbit(**(arguments | changed))
 
 
 def test_the_quadrature_resolves_poles_one_panel_from_the_axis() -> None:

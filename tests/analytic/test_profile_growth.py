@@ -8,7 +8,6 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
-from snapdyn.errors import InputError
 
 X = 10.0 ** np.arange(-3, 5)
 RISING = (0.1, 0.325, 0.55, 0.775, 1.0)
@@ -125,17 +124,6 @@ def test_the_inverse_is_exact_to_rounding(Gamma: float, rho0: float, V: int | No
     assert float(integral) == pytest.approx(Gamma, rel=2e-14 * (1 + 2 * u) / min(1.0, rho0 - 1))
 
 
-def test_the_explicit_form_is_of_first_order() -> None:
-    """Assert that the error of the explicit form at constant pi falls as rho0^-4."""
-    x, K, pi = np.array([0.1, 3.0, 1e3]), 4, 0.5
-    errors = []
-    for rho0_squared in (1e3, 1e4):
-        rho0 = np.sqrt(rho0_squared)
-        exact = analytic.growth_and_common_logit(gamma_of(x, K, rho0), K, rho0, pi).B
-        errors.append(analytic.growth_exponent_with_drift(x, K, rho0, pi) / exact - 1)
-    np.testing.assert_allclose(np.log10(errors[0] / errors[1]), 2, atol=0.05)
-
-
 def test_limits_of_the_error() -> None:
     """Assert the three printed limits of the consistent form's error: small x, large rho0, large x."""
     profile = analytic.distinct_profile(RISING)
@@ -148,13 +136,6 @@ def test_limits_of_the_error() -> None:
     last = analytic.distinct_profile([0.1, 0.2, 0.2]).pi_last
     B = analytic.growth_and_common_logit([1e60, 1e62], 5, 30.0, last).B
     assert np.diff(B)[0] / np.log(100) == pytest.approx(1 / (4 * (5 + 1 / 2)), rel=1e-9)
-
-
-def test_without_drift_and_overlap_the_consistent_form_is_back() -> None:
-    """Assert that pi = 0 and rho0 -> infinity give ln(1+x)/(4K)."""
-    np.testing.assert_allclose(analytic.growth_exponent_with_drift(X, 5, 1e9, 0.0), np.log1p(X) / 20, rtol=1e-14)
-    closed = analytic.growth_and_common_logit(gamma_of(X, 5, 1e6), 5, 1e6, 0.0).B
-    np.testing.assert_allclose(closed, np.log1p(X) / 20, rtol=1e-10)
 
 
 def test_profiles() -> None:
@@ -176,27 +157,3 @@ def test_extreme_arguments_are_quiet() -> None:
             assert growth.B[0] == growth.z_common[0] == 0
             assert np.all(np.diff(growth.B) > 0)
             assert np.all(np.diff(growth.z_common) < 0)
-
-
-@pytest.mark.parametrize(
-    ("changed", "match"),
-    [
-        ({"Gamma": -1.0}, "expected Gamma"),
-        ({"num_classes": 1}, "expected num_classes"),
-        ({"rho0": 1.0}, "expected rho0 to be above 1, received 1; "),
-        ({"pi": 1.5}, r"expected pi to lie in \[0, 1\], received 1.5; "),
-        ({"vocab_size": 3}, "expected vocab_size >= num_classes"),
-    ],
-)
-def test_bad_input_is_refused(changed: dict, match: str) -> None:
-    """Assert that each argument out of range is refused by name."""
-    arguments: dict = {"Gamma": 1.0, "num_classes": 5, "rho0": 3.0, "pi": 0.5, "vocab_size": 10}
-    with pytest.raises(InputError, match=match):
-        analytic.growth_and_common_logit(**(arguments | changed))
-
-
-@pytest.mark.parametrize("values", [[], [0.0], [[0.5]], ["a"]])
-def test_a_bad_profile_is_refused(values: list) -> None:
-    """Assert that an empty, non-positive, two-dimensional or non-numeric profile is refused by name."""
-    with pytest.raises(InputError, match="expected distinct_probabilities"):
-        analytic.distinct_profile(values)

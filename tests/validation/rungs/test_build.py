@@ -19,7 +19,6 @@ from snapdyn.dynamics import (
     log_times,
     momentum_clock,
     sgd,
-    single_common_token,
     syn_medium,
 )
 from snapdyn.errors import InputError
@@ -66,6 +65,7 @@ def test_the_true_ladder_breaks_only_where_theory_says() -> None:
     assert (first.finer, first.tolerance) == (EXACT, 0.1)
     assert "1/V" in first.why
     assert whole().first_break(100.0) is None
+    assert float(whole().gaps.gap.sel(rung=[ORBIT, CLOSED]).max()) < 1e-7
     x = CLASSES.vocab_size * CLASSES.E_prime()[0, 1]
     assert float(whole().gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
 
@@ -82,6 +82,10 @@ WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
         DESCENT,
         lambda: [replace(whole()[DESCENT].runs[0], z_support=-whole()[DESCENT].runs[0].z_support)],
     ),
+    "orbit 20 % off": (
+        ORBIT,
+        lambda: [replace(whole()[ORBIT].runs[0], z_support=1.2 * whole()[ORBIT].runs[0].z_support)],
+    ),
     "descent at twice the rate": (
         DESCENT,
         lambda: [sgd(CLASSES, ETA, 2 * ETA_Z, int(whole().t[-1]), None, record=whole().t.astype(int))],
@@ -96,14 +100,6 @@ def test_a_wrong_rung_is_named(case: str) -> None:
     broken = whole().with_rung(name, *runs()).first_break()
     assert broken is not None
     assert broken.rung == name
-
-
-@pytest.mark.parametrize("name", [ORBIT, CLOSED])
-def test_a_wrong_closed_form_is_named(name: str) -> None:
-    """Assert that the exact closed forms break when they are 20 % off, and not when they are right."""
-    assert name not in _names(whole())
-    right = whole()[name].runs[0]
-    assert name in _names(whole().with_rung(name, replace(right, z_support=1.2 * right.z_support)))
 
 
 def test_the_printed_premise_breaks_at_its_rung() -> None:
@@ -138,8 +134,10 @@ def test_rungs_that_do_not_apply_are_named_with_the_reason() -> None:
     shared = SequenceClasses([[0.5, 0.5, 0], [0.2, 0, 0.8]], [0, 0], next_token=[1, 1], vocab_size=4)
     found = ladder(shared, 0.1, 0.1, [1.0, 10.0, 100.0], seeds=2)
     assert "next token" in found.absent[EXACT]
-    assert "next token" in found.absent[LEADING]
     assert [rung.name for rung in found.rungs] == [SGD, DESCENT, MEAN_FIELD]
+    decoder = ladder(shared, 0.1, 1e-7, [1.0, 10.0, 100.0], seeds=0, branch="decoder")
+    assert "next token" in decoder.absent[MODIFIED]
+    assert float(decoder.gaps.gap.sel(rung=ORIGINAL).max()) < 1e-5
     late = ladder(syn_medium(3), 0.1, 0.1, log_times(1, 1e5, 5), max_steps=1000)
     assert "max_steps" in late.absent[SGD]
     assert "max_steps" in late.absent[DESCENT]
@@ -213,16 +211,6 @@ def test_decoder_branch_breaks_where_the_classes_decouple() -> None:
     assert gaps["printed"] > 1e-3
 
 
-def test_decoder_branch_without_a_modified_flow() -> None:
-    """Assert that classes that share a next token keep the rungs down to the original flow, with the reason."""
-    shared = SequenceClasses([[0.5, 0.5, 0], [0.2, 0, 0.8]], [0, 0], next_token=[1, 1], vocab_size=4)
-    found = ladder(shared, 0.1, 1e-7, [1.0, 10.0, 100.0], seeds=0, branch="decoder")
-    assert [rung.name for rung in found.rungs] == [DESCENT, MEAN_FIELD, ORIGINAL]
-    assert "next token" in found.absent[MODIFIED]
-    assert "next token" in found.absent[CLOSED]
-    assert float(found.gaps.gap.sel(rung=ORIGINAL).max()) < 1e-5
-
-
 def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
     run = whole()[DESCENT].runs[0]
@@ -239,14 +227,9 @@ def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     ("arguments", "message"),
     [
         ({"t_eval": [-1.0]}, "t_eval"),
-        ({"tolerance": 0.0}, "tolerance"),
         ({"seeds": 1}, "at least 2"),
-        ({"batch_size": 0}, "batch_size"),
         ({"momentum": 1.0}, "momentum"),
-        ({"eta_Y": -1.0}, "eta_Y"),
-        ({"form": "consistant"}, "did you mean 'consistent'"),
         ({"branch": "decodr"}, "did you mean 'decoder'"),
-        ({"branch": ["decoder"]}, "branch to be one of attention, decoder"),
         # Refused inside a rung, which must not pass for the rung's absence.
         ({"batch_size": 10**9}, "batch_size"),
         ({"seq_len": 10**12}, "seq_len"),
@@ -269,11 +252,3 @@ def test_wrong_names_and_wrong_times_are_refused() -> None:
 def test_steps_that_fit_into_no_memory_are_refused() -> None:
     with pytest.raises(InputError, match=r"^expected the clock of 1e\+12 steps to fit into the free memory"):
         ladder(CLASSES, 1e-3, 1e-3, [10.0, 1e12], max_steps=10**15)
-
-
-@pytest.mark.slow
-def test_a_flow_that_would_not_end_is_left_out() -> None:
-    """Assert that the mean field at eta_Z/eta_Y = 9e21 is absent with its number of evaluations."""
-    classes = single_common_token(3, 2, 0.3, 50)
-    found = ladder(classes, 1e-3, 2**63, [10.0, 1e4], seeds=0)
-    assert "stopped after 500000 evaluations" in found.absent[MEAN_FIELD]

@@ -9,10 +9,8 @@ import pytest
 
 from snapdyn.analytic import first_ladder_gaps, ladder_gaps
 from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation import Ladder, Rung, ladder
-from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, SGD
+from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD
 from tests.validation.rungs.helpers import whole
 
 
@@ -81,34 +79,9 @@ def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
         assert (pair.undecided(tolerance) == ("flow",)) is not broken
 
 
-def test_seed_mean_has_its_standard_error() -> None:
-    """Assert mean and standard error of a rung against numpy on the runs themselves."""
-    runs = np.array([attention_observables(run)["entropy"] for run in whole()[SGD].runs])
-    assert whole()[SGD].observables["entropy"] == pytest.approx(runs.mean(axis=0))
-    assert whole()[SGD].standard_errors["entropy"] == pytest.approx(runs.std(axis=0, ddof=1) / 4)
-    assert not whole()[MEAN_FIELD].standard_errors["entropy"].any()
-
-
 def test_summary_names_rungs_gaps_and_the_break() -> None:
     """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
     text = str(whole())
     assert all(rung.name in text for rung in whole().rungs)
     assert "does not apply" in text
     assert str(whole().first_break()) in text
-
-
-def test_notebooks_show_one_row_per_rung() -> None:
-    """Assert a short repr, and a table with the largest gap of each rung, its observable, and the absent ones."""
-    two = tuple(
-        Rung(name, _made_up([path]), observe=_first_logit) for name, path in (("a", [0, 1, 2]), ("b", [0, 1.5, 1]))
-    )
-    shown = Ladder(np.arange(3.0), two, absent={"c": "<no> reason"})
-    assert repr(shown) == "Ladder(a, b; 3 times, t = 0..2)"
-    html = shown._repr_html_()
-    assert html.count("<tr>") == 3
-    assert "largest gap to a: 0.5 (x)" in html
-    assert "&lt;no&gt; reason" in html
-
-
-def _first_logit(run: Trajectory) -> dict[str, Floats]:
-    return {"x": run.z_support[:, :1]}
