@@ -11,7 +11,6 @@ import pytest
 from scipy.special import gammaln
 
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
-from snapdyn.errors import InputError
 from tests.helpers import EXAMPLES, FABLE
 
 SMALL = {"min_count": 2, "min_token_count": 2}
@@ -76,18 +75,6 @@ def test_short_windows_raise_the_frequent_word() -> None:
     np.testing.assert_allclose(moves[-1] / moves[-1][0], law / law[0], atol=4 * 2.3 / 36)
     assert moves[1][0] / moves[2][0] == pytest.approx(3, rel=4 * 2.3 / 12)
     assert moves[0][0] > moves[1][0] > moves[2][0]
-
-
-def test_foreign_input_is_refused() -> None:
-    """Assert one sentence for windows of other classes, a run without classes, and a theory that stands still."""
-    classes, other = (SequenceClasses(np.eye(2), [0, 0], following, vocab_size=4) for following in ([0, 1], [0, 2]))
-    with pytest.raises(InputError, match="received one with another query"):
-        norm_fluctuation(other, classes)
-    run = integrate(MeanField(classes, 1.0, 1.0), [1.0])
-    with pytest.raises(InputError, match="received"):
-        agreement(replace(run, classes=None), run)
-    with pytest.raises(InputError, match="stands still"):
-        agreement(run, replace(run, z_support=0 * run.z_support))
 
 
 def test_example_holds_sgd_against_both_fields(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-import runpy
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from snapdyn.figures import FIGURES
-from snapdyn.validation import CLAIMS, validate
-from tests.helpers import EXAMPLES
+from snapdyn.validation import validate
+
 
 def rate_of(theory: dict[str, Any], state: np.ndarray, eta: float) -> np.ndarray:
     out = np.empty(state.size)
@@ -71,7 +68,7 @@ def test_rate_against_the_moments_written_out(theory: dict[str, Any]) -> None:
     assert rate_of(theory, theory["packed"](J), 0.7) == pytest.approx(expected, rel=1e-11, abs=1e-13)
 
 
-@pytest.mark.parametrize("K", [2, 3, 5])
+@pytest.mark.parametrize("K", [2, 5])
 def test_plateau_is_stationary_and_breaks_at_lambda(theory: dict[str, Any], K: int) -> None:
     """Assert rate 0 at the plateau, its loss, and that the largest eigenvalue is lambda, simplified and not."""
     Q, R, loss = theory["plateau"](K)
@@ -84,7 +81,7 @@ def test_plateau_is_stationary_and_breaks_at_lambda(theory: dict[str, Any], K: i
     assert largest == pytest.approx(simplified, abs=1e-8)
 
 
-@pytest.mark.parametrize("K", [1, 2, 3, 4])
+@pytest.mark.parametrize("K", [1, 3])
 def test_end_matrix_against_the_jacobian(theory: dict[str, Any], K: int) -> None:
     """Assert that eigenvalues of the 2 x 2 matrix are eigenvalues of the flow at the teacher, and 0 at eta_c."""
     state = theory["packed"](np.eye(K))
@@ -96,18 +93,6 @@ def test_end_matrix_against_the_jacobian(theory: dict[str, Any], K: int) -> None
         0, abs=1e-12
     )
     assert theory["critical_eta"](1) == pytest.approx(math.pi * math.sqrt(5 / 3))
-
-
-def test_loss_against_samples(theory: dict[str, Any]) -> None:
-    """Assert the closed form of the mean loss within 4 standard errors of sampled losses."""
-    from scipy.special import erf
-
-    parts = theory["PARTS"]
-    xi = np.random.default_rng(3).standard_normal((200_000, 4))
-    losses = 0.5 * (erf(xi @ parts.T / math.sqrt(2)).sum(1) - erf(xi[:, :2] / math.sqrt(2)).sum(1)) ** 2
-    assert theory["loss"](theory["packed"](parts)[None])[0] == pytest.approx(
-        losses.mean(), abs=4 * losses.std() / math.sqrt(losses.size)
-    )
 
 
 @pytest.mark.parametrize("id_", ["plateau", "escape", "end", "finite-N"])

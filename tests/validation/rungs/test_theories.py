@@ -94,14 +94,8 @@ def test_one_sentence(linear: sd.System) -> None:
         sd.ladder_of(linear, TIMES, 0.1, closed_form=lambda t: {"sum": 1.0})
 
 
-def test_what_has_no_order_or_no_clock() -> None:
-    """Assert that exact steps are left out, and that equal samples are refused."""
+def test_exact_steps_have_no_order() -> None:
+    """Assert that they are left out."""
     u = sympy.Symbol("u")
     even = sd.System.from_sympy("Even", {u: 1.0}, {u: 1})
     assert sd.ladder_of(even, [1.0], 0.1).orders() == {}
-
-    def without_noise(state, rng, out):  # type: ignore[no-untyped-def]
-        out[0] = 1.0
-
-    with pytest.raises(sd.InputError, match="samples that differ between seeds"):
-        sd.ladder_of(even, [1.0], 0.1, without_noise).orders()
