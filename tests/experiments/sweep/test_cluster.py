@@ -104,14 +104,6 @@ def test_a_cluster_that_loses_a_worker(
 
 
 @pytest.mark.slow
-def test_two_processes(file: Path, alone: execution.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
-    """Assert that two processes give the dataset of one."""
-    two = execution.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
-    assert set(written.values()) == {1}
-    xarray.testing.assert_identical(two.dataset, alone.dataset)
-
-
-@pytest.mark.slow
 def test_no_scheduler(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence where nobody answers."""
     pytest.importorskip("distributed")

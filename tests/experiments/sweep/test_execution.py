@@ -56,25 +56,6 @@ def test_the_order_of_cells(tmp_path: Path, visited: list[int]) -> None:
     xarray.testing.assert_identical(results[0].dataset, results[1].dataset)
 
 
-def test_a_cell_that_is_stored_meanwhile_is_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a sweep during whose first cell another one computes all cells takes over the others."""
-    (tmp_path / "grid.toml").write_text(GOOD)
-    sweep = read_sweep(tmp_path / "grid.toml")
-    calls: list[int] = []
-
-    def overtaken(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
-            other = execution.run_sweep(sweep, tmp_path / "out", jobs=1)
-            assert (other.computed, other.taken_over) == (4, 0)
-        return run_cells(*arguments)
-
-    monkeypatch.setattr(execution, "run_cells", overtaken)
-    result = execution.run_sweep(sweep, tmp_path / "out", jobs=1)
-    assert (result.computed, result.taken_over, result.missing) == (1, 3, 0)
-    assert (result.dataset.failure == "").all()
-
-
 def test_ctrl_c_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,13 +18,8 @@ from tests.helpers import group_has_ended
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sent", "code", "to_group", "jobs"),
-    [
-        (signal.SIGINT, 130, True, 2),
-        (signal.SIGTERM, 143, True, 2),
-        (signal.SIGTERM, 143, False, 2),
-        (signal.SIGTERM, 143, False, 1),
-    ],
-    ids=["Ctrl-C", "SIGTERM of all processes", "SIGTERM of the parent", "SIGTERM without workers"],
+    [(signal.SIGINT, 130, True, 2), (signal.SIGTERM, 143, False, 2), (signal.SIGTERM, 143, False, 1)],
+    ids=["Ctrl-C", "SIGTERM of the parent", "SIGTERM without workers"],
 )
 def test_a_sweep_that_is_told_to_stop(
     sent: signal.Signals, code: int, to_group: bool, jobs: int, tmp_path: Path
