@@ -291,7 +291,7 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
         ({"trace": Trace(RECORD, [STILL] * 8), "errors": "seeds"}, "seeds that differ, received 8 equal ones"),
         ({"trace": Trace(RECORD, STILL, seq_len=5), "system": ModifiedDecoder}, "math.inf for ModifiedDecoder"),
         ({"trace": Trace([0, 1, 2, 3], STILL[:4])}, "at least 4 records"),
-        ({"trace": Trace([1, 2, 3, 4], STILL[:4] * (STILL[:4] < 0.6))}, "attention above 0"),
+        ({"trace": Trace([1, 2, 3, 4], [[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]] * 4)}, "attention above 0"),
         (
             {"trace": Trace(RECORD, np.ones((8, 1, 1))), "classes": SequenceClasses([[1.0]], query=[0], vocab_size=3)},
             "expected attention that changes over the records",
