@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -84,32 +83,6 @@ def test_limits_are_equation_45_and_remark_1() -> None:
     np.testing.assert_allclose(no_overlap.beta_integral, 1000 * analytic.h(t / 5, 0.7, 1000) ** 2 / 2, rtol=1e-12)
     full = analytic.overlap_decoder(t, 0.7, 8, 8, 0.3)
     np.testing.assert_allclose(full.lead_own - full.lead_other, 8 * analytic.h(t / 8, 0.7 * 0.7, 8), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("rho", "K", "V"), [(0.5, 3, 50), (0.99, 10, 10**7), (1e-6, 2, 10**12)])
-def test_time_at_high_precision(rho: float, K: int, V: int) -> None:
-    """Assert that 30-digit quadrature of the time up to the returned lead gives the time back."""
-    for t in (1e-3, 30.0, 1e6):
-        decoder = analytic.overlap_decoder(t, 1.0, V, K, rho)
-        with mp.workdps(40):
-            m1 = mp.mpf(rho) * V / (1 - mp.mpf(rho))
-            others = (V - K) / (1 + m1)
-            d_end = mp.mpf(float(decoder.lead_own[0] - decoder.lead_other[0]))
-
-            def d(g: mp.mpf, m1: mp.mpf = m1, others: mp.mpf = others) -> mp.mpf:
-                return others * (mp.log1p(m1 * -mp.expm1(-g)) + g) + K * g
-
-            low, high = mp.mpf(0), d_end / K
-            for _ in range(120):
-                low, high = ((low + high) / 2, high) if d((low + high) / 2) < d_end else (low, (low + high) / 2)
-            # In the variable d the integrand changes by a factor e per unit.
-            edges = [low * mp.mpf(2) ** -k for k in range(40)]
-            integral = mp.quad(lambda g: mp.exp(d(g)), [0, *reversed(edges)])
-            time = (integral + (K - 1) * low + others * (mp.log1p(m1 * -mp.expm1(-low)) + low)) / (1 - mp.mpf(rho))
-        # The error of d is magnified by d ln t/d d <= 1 + d, and a difference of leads costs their ratio.
-        lead = float(decoder.lead_own[0])
-        slack = (1 + float(d_end)) * lead / float(d_end)
-        assert float(time) == pytest.approx(t / K, rel=1e-13 * slack)
 
 
 def test_bounds_of_the_transition() -> None:

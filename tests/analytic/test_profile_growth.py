@@ -2,7 +2,6 @@
 
 from functools import cache
 
-import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -99,43 +98,6 @@ def test_the_error_of_the_consistent_form_does_not_fall_with_rho0(K: int, rounde
     np.testing.assert_allclose(law, measured, atol={2: 0.006, 5: 0.0005}[K])
     # Wrong theory: the overlap alone, (K-2)/rho0^2.
     assert np.all(measured[3:] > 100 * max(K - 2, 1) / 66_000)
-
-
-@pytest.mark.parametrize("V", [None, 5, 10**8])
-@pytest.mark.parametrize("rho0", [1.001, 3.0, 1e4])
-@pytest.mark.parametrize("Gamma", [1e-9, 1.0, 1e12])
-def test_the_inverse_is_exact_to_rounding(Gamma: float, rho0: float, V: int | None) -> None:
-    """Assert that 30-digit quadrature of dGamma/du up to the returned u gives Gamma back."""
-    K, pi = 5, 0.4
-    growth = analytic.growth_and_common_logit(Gamma, K, rho0, pi, V)
-    u = -2 * (K + pi) / K * float(growth.z_common)
-    with mp.workdps(30):
-        start = 1 / ((mp.mpf(rho0) - 1) * (mp.mpf(rho0) + 1))
-
-        def rate(w: mp.mpf) -> mp.mpf:
-            o = start * mp.exp(-w)
-            speed = (K - 1) * o**2 / (1 + K * o)
-            if V is not None:
-                speed = (K - 1) * V * o * (1 + V * o) / (mp.mpf(V - 1) ** 2 * (1 + K * o))
-            return (1 + o) * K / (2 * (K + mp.mpf(pi)) * speed)
-
-        integral = mp.quad(rate, mp.linspace(0, u, 8))
-    # An error of u shows multiplied by the logarithmic slope of Gamma, at most 1 + 2 u.
-    assert float(integral) == pytest.approx(Gamma, rel=2e-14 * (1 + 2 * u) / min(1.0, rho0 - 1))
-
-
-def test_limits_of_the_error() -> None:
-    """Assert the three printed limits of the consistent form's error: small x, large rho0, large x."""
-    profile = analytic.distinct_profile(RISING)
-    small = analytic.error_of_consistent_form(1e-3, 5, 30.0, profile.pi)
-    assert float(small) == pytest.approx(3 / 900 + profile.pi / 5 * 1e-3 / 2, rel=0.03)
-    x, K = np.array([0.1, 1.0, 10.0, 1e4]), 50
-    large = analytic.error_of_consistent_form(x, K, 1e9, profile.pi)
-    np.testing.assert_allclose(large, profile.pi / K * (1 - x / ((1 + x) * np.log1p(x))), rtol=3 * profile.pi / K)
-    # B/ln Gamma -> 1/(4 (K + 1/m)): slope over two decades of Gamma, two most frequent tokens.
-    last = analytic.distinct_profile([0.1, 0.2, 0.2]).pi_last
-    B = analytic.growth_and_common_logit([1e60, 1e62], 5, 30.0, last).B
-    assert np.diff(B)[0] / np.log(100) == pytest.approx(1 / (4 * (5 + 1 / 2)), rel=1e-9)
 
 
 def test_profiles() -> None:

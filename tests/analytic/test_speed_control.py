@@ -83,19 +83,6 @@ def test_gamma_integral_is_the_integral_of_gamma(eta_Y: float, V: int, K: int, s
     assert float(analytic.gamma_integral(end, eta_Y, V, K)) == pytest.approx(integral, rel=1e-10)
 
 
-@pytest.mark.parametrize("s", [0.01, 1.0, 7.0, 1e4])
-def test_h_solves_its_differential_equation(s: float) -> None:
-    """Assert that central differences of h, halved twice, converge at second order to Eq. (44)."""
-    eta_Y, V = 0.7, 50
-    slope = eta_Y / (V - 1 + np.exp(V * analytic.h(s, eta_Y, V)))
-    steps = s * np.array([0.08, 0.04, 0.02])
-    differences = (analytic.h(s + steps, eta_Y, V) - analytic.h(s - steps, eta_Y, V)) / (2 * steps)
-    errors = np.abs(differences - slope)
-    assert errors[-1] < 1e-3 * slope
-    if errors[-1] > 1e-9 * slope:
-        np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), 2, atol=0.1)
-
-
 def _sgd_growth(num_steps: int, eta_Y: float, V: int) -> np.ndarray:
     """Return h* after each step from SGD on the logits of one class themselves."""
     w, growth = np.zeros(V), [0.0]
@@ -110,12 +97,3 @@ def _sgd_growth(num_steps: int, eta_Y: float, V: int) -> np.ndarray:
 def test_discrete_h_is_sgd_on_the_logits(eta_Y: float, V: int) -> None:
     """Assert that recursion (33) equals SGD on w_n entry by entry, w_n - w_other = V h*."""
     np.testing.assert_allclose(analytic.discrete_h(60, eta_Y, V), _sgd_growth(60, eta_Y, V), rtol=1e-11)
-
-
-@pytest.mark.parametrize(("eta_Y", "V"), [(0.1, 50), (2.0, 50), (4.0, 1000), (0.2, 1000), (1.0, 2)])
-def test_discrete_h_stays_within_lemma_7(eta_Y: float, V: int) -> None:
-    """Assert that 0 <= h* - h <= 2 eta_Y/V at every step (Lemma 7)."""
-    gap = analytic.discrete_h(2000, eta_Y, V) - analytic.h(np.arange(2001), eta_Y, V)
-    assert np.all(gap >= 0)
-    assert np.all(gap <= 2 * eta_Y / V)
-    assert gap.max() > 0.01 * eta_Y / V

@@ -47,15 +47,6 @@ def test_gamma_is_largest_at_the_peak_time(K: int, V: int, eta_Y: float) -> None
     assert np.exp(minimum.x) == pytest.approx(peak, rel=1e-6)
 
 
-@pytest.mark.parametrize("V", [4, 30, 1000, 10**6])
-def test_the_end_is_the_balance_of_the_two_terms_up_to_one_over_V(V: int) -> None:
-    """Assert that at the time exp(V h) = (V-1) V h balance, t0 is later by (2 u_+ + 1) K/(V eta_Y)."""
-    K, eta_Y, u = 7, 0.2, float(analytic.u_plus(V))
-    balance = float(analytic.transition_time(K, V, eta_Y, kind="end")) - K / eta_Y * (2 * u + 1) / V
-    scaled = V * float(analytic.h(balance / K, eta_Y, V))
-    assert np.exp(scaled) == pytest.approx((V - 1) * scaled, rel=1e-9)
-
-
 def test_the_peak_of_a_class_with_its_own_prior() -> None:
     """Assert that gamma of h' = p_n eta_Y/(V-1+exp(V h)), integrated by another solver, peaks at the class's t*."""
     V, eta_Y = 1000, 0.3

@@ -36,19 +36,6 @@ def test_bad_input(claim, classes, axes, message) -> None:
         sd.boundary(claim, classes, axes)
 
 
-def test_parameters_of_another_theory() -> None:
-    """Assert a map over two parameters of a Box, the third fixed, and one sentence for an unknown axis."""
-    domain = sd.Box(eta=(1e-3, 10.0, "log"), r=(0.1, 0.9), arms=(2, 10))
-    product = sd.Property("product", "closed form", lambda p: sd.Measured(p["eta"] * p["arms"], at_most=5.0), domain)
-    sd.register(sd.Claim("bandit-limit", "own", "Product", "It is at most 5.", properties=product))
-    fixed = {"eta": 0.3, "r": 0.2, "arms": 3}
-    found = sd.boundary("bandit-limit", fixed, {"eta": [0.1, 1.0], "arms": [2, 4, 8]})
-    assert found.violation.tolist() == [[0.2, 2.0], [0.4, 4.0], [0.8, 8.0]]
-    assert (found.threshold, found.quantity) == (5.0, "product")
-    with pytest.raises(sd.InputError, match="received eta, r, arms, arm;"):
-        sd.boundary("bandit-limit", fixed, {"arm": [1.0, 2.0]})
-
-
 def test_more_points_than_the_claim_pays_for_are_refused_before_the_first() -> None:
     """Assert the numbers of a map of a million points, and that `most_evaluations` sets another limit."""
     axes = {"eta_Y": np.geomspace(0.1, 1.0, 1000), "eta_Z": np.geomspace(0.1, 1.0, 1000)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from snapdyn.dynamics import MeanField, SequenceClasses
+from snapdyn.dynamics import SequenceClasses
 from snapdyn.validation.dense_algebra import Embedding, gradient, growth_over_gamma
 
 
@@ -46,23 +46,3 @@ def test_gradient_is_that_of_the_objective() -> None:
             ends = [gradient(classes, at._replace(**{name: getattr(at, name) + s * shift}))[0] for s in (1, -1)]
             # step^2 times third derivatives, and rounding over the step.
             assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(of_objective[index], abs=1e-7)
-
-
-def test_the_objective_is_that_of_Y_and_Z() -> None:
-    """Assert the objective at orthonormal U against the mean field's at the same Y and Z."""
-    classes, at = classes_and_parameters(d=8)
-    at = at._replace(U=np.linalg.qr(at.U)[0])
-    system = MeanField(classes, 1.0, 1.0)
-    state = np.empty(system.size)
-    query, token = classes.z_coordinates
-    state[system.layout.slot_of_z] = at.Z[classes.queries[query], token]
-    # With all eight outputs but three alike in the mean field, a decoder whose other columns are equal.
-    Y = at.U @ at.W_V.T @ at.U.T
-    spare = [n for n in range(8) if n not in (0, 1, 7)]
-    Y[:, spare] = Y[:, spare].mean(axis=1, keepdims=True)
-    W_V = (at.U.T @ Y @ at.U).T
-    columns = [n if n >= 0 else spare[0] for n in system.layout.output_token]
-    state[system.layout.num_slots :] = Y[np.ix_(system.layout.row_token, columns)].ravel()
-    out = np.empty_like(state)
-    loss = system.write_rate(state, out)
-    assert gradient(classes, at._replace(W_V=W_V))[0] == pytest.approx(-loss, rel=1e-12)

@@ -79,20 +79,6 @@ def test_omega_bounds_the_slowing_of_h(V: int) -> None:
         assert np.any(u < x * (1 - 0.98 * growth_bounds.OMEGA / np.log(V)))
 
 
-def test_early_mean_field_law_from_the_first_gradient() -> None:
-    """Assert z'' = (K-1) f0^2 x eta_Y eta_Z/(K^2 V) at t = 0 Y = t sum_n p_n f_n (e_n - 1/V)^T; x for 1/V fails."""
-    K, V = 4, 60
-    classes = single_common_token(K, 3, 0.3, V)
-    z = np.zeros((1, classes.num_tokens))
-    _, f = dense_attention(classes, z)
-    error = np.eye(V)[:K] - 1 / V
-    Y = f.T @ error / K
-    second = attention_drift(classes, z, error @ Y.T, 1.0)[0, dominant_token(classes)]
-    found = overlap(classes)
-    assert second == pytest.approx((K - 1) * found.f0**2 * found.x / (K**2 * V), rel=1e-12)
-    assert second != pytest.approx((K - 1) * found.f0**2 * found.x**2 / K**2, rel=0.1)
-
-
 def test_five_tokens_are_those_of_the_classes() -> None:
     """Assert profile and growth of `five_tokens` against classes with a table, and the overlap of 1e9 of them."""
     classes = single_common_token(4, 5, 0.3, 100)

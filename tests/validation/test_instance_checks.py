@@ -244,14 +244,3 @@ def test_parameters_of_another_theory() -> None:
 def test_parameters_that_no_claim_has(given, options, message: str) -> None:
     with pytest.raises(sd.InputError, match=message):
         sd.check(given, only="bandit-limit", **options)
-
-
-def test_a_limit_of_the_search_is_a_condition_of_the_statement() -> None:
-    """Assert that half the time at twice eta_Y, searched for eta_Z/eta_Y <= 1e-4, is not asked of fast attention.
-
-    These classes need 1.3 % more than half the time, where 1 % is allowed.
-    """
-    P = np.array([[0.325, 0.475, 0.2, 0, 0, 0, 0], [0.325, 0, 0, 0.475, 0.2, 0, 0], [0.325, 0, 0, 0, 0, 0.475, 0.2]])
-    classes = sd.SequenceClasses(P, [0, 0, 0], vocab_size=7)
-    assert sd.check(classes, 1.0, 2.6, only="insight-a")["insight-a"].status == "outside"
-    assert sd.check(classes, 1.0, 1e-4, only="insight-a")["insight-a"].status == "holds"

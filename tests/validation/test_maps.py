@@ -14,7 +14,6 @@ from snapdyn.dynamics import (
 from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
-    decoder_map,
     distinct_fall_map,
     fall_onset,
     flow_at_ratio,
@@ -101,13 +100,3 @@ def test_map_of_a_property_over_the_rates() -> None:
     assert np.isnan(found.violation[0]).all()
     np.testing.assert_allclose(found.violation[1:], np.outer(found.y[1:], found.x), rtol=1e-12)
     assert (found.quantity, found.threshold) == ("product", 1.0)
-
-
-def test_decoder_map_holds_the_margins_of_its_cells() -> None:
-    """Assert number less bound of two equal classes in every cell, and whole V."""
-    speed = Property("V h", "test", lambda i: Measured(analytic.h(i.t_end / 2, i.eta_Y, i.vocab_size), at_most=0.01))
-    found = decoder_map(speed, "title", False)
-    assert found.violation.shape == (13, 13)
-    assert (found.y == found.y.astype(int)).all()
-    expected = [[analytic.h(5000.0, eta_Y, V) - 0.01 for eta_Y in found.x] for V in found.y]
-    np.testing.assert_allclose(found.violation, expected, rtol=1e-12)

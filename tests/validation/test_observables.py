@@ -12,20 +12,7 @@ from snapdyn.dynamics import (
     syn_medium,
 )
 from snapdyn.validation.observables import attention_observables, fallen
-from snapdyn.validation.rungs.run import (
-    MEAN_FIELD,
-)
 from snapdyn.validation.search.counterexamples import load
-from tests.validation.rungs.helpers import K, whole
-
-
-def test_observables_are_the_trajectorys() -> None:
-    """Assert that relative gain and growth factor are Trajectory's, for the dominant token over the others."""
-    run = whole()[MEAN_FIELD].runs[0]
-    found = attention_observables(run)
-    gains = [run.relative_gain(n, 4 * n + 4, l) for n in range(K) for l in range(4 * n + 1, 4 * n + 4)]
-    assert found["relative_gain"] == pytest.approx(np.array(gains).T)
-    assert found["growth_factor"][:, 2] == pytest.approx(run.growth_factor(0, 2))
 
 
 def test_observables_are_what_their_equations_say() -> None:

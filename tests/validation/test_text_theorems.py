@@ -25,7 +25,6 @@ from snapdyn.validation.text_theorems import (
     theorem_2_on,
     theorem_3_on,
     token_roles,
-    winners_and_losers,
 )
 from tests.helpers import FABLE
 
@@ -99,33 +98,6 @@ def test_theorem_3_where_it_holds() -> None:
         assert law.high_error < law.frozen_high / 10
         errors.append(law.median_error)
     assert errors[1] < errors[0] / 30  # second order in eta_Z: a hundred
-
-
-def test_theorem_3_needs_distinct_tokens() -> None:
-    """Assert zero pairs on a text without distinct words, and some where those of a query count."""
-    classes = from_text(FABLE, window=4, min_count=2, min_token_count=2)
-    run = integrate(MeanField(classes, 1.0, 0.1), [50.0], rtol=1e-5)
-    assert classes.distinct_tokens().size == 0
-    assert theorem_3_on(run).pairs == 0
-    within = theorem_3_on(run, within_query=True)
-    assert within.pairs > 0
-    assert np.isfinite(within.median_error)
-
-
-def test_winners_and_losers_by_dense_attention() -> None:
-    """Assert the largest gain and the largest loss of every class against dense attention."""
-    classes = from_text(FABLE, window=4, min_count=2, min_token_count=2)
-    run = integrate(MeanField(classes, 1.0, 1.0), [50.0], rtol=1e-5)
-    start, end = classes.P.toarray(), run.attention[-1]
-    for n, (winners, losers) in enumerate(winners_and_losers(run, 2)):
-        change = end[n] - start[n]
-        assert [move.end - move.start for move in winners] == pytest.approx(
-            [c for c in np.sort(change)[::-1][:2] if c > 0], abs=1e-14
-        )
-        assert [move.end - move.start for move in losers] == pytest.approx(
-            [c for c in np.sort(change)[:2] if c < 0], abs=1e-14
-        )
-        assert all(move.start == pytest.approx(start[n, move.token]) for move in (*winners, *losers))
 
 
 def test_many_classes_take_the_sparse_route(monkeypatch: pytest.MonkeyPatch) -> None:

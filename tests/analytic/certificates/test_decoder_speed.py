@@ -60,19 +60,6 @@ def test_gamma_is_largest_at_the_peak() -> None:
             assert values[12:] == sorted(values[12:], reverse=True)
 
 
-def test_sizes_of_the_corrections_of_lemma_8() -> None:
-    """Assert the bounds of omega_1 and omega_0 from the roots themselves."""
-    with mp.workdps(DIGITS):
-        for (V,) in points(20, 3, (4.0, 1e12)):
-            excess, both = u_plus(V) - mp.log(V), mp.log(2 * mp.log(V))
-            assert mp.mpf("0.12") * both < excess < both
-        for (V,) in points(20, 3, (10.0, 1e12)):
-            excess = u_plus(V) - mp.log(V)
-            assert mp.log(mp.log(V)) < excess < mp.mpf("1.4") * mp.log(mp.log(V))
-        for (V,) in points(20, 4, (100.0, 1e12)):
-            assert 0 < mp.log(V * u_minus(V)) < 2 / V ** mp.mpf("0.99")
-
-
 @pytest.mark.slow
 def test_early_stage_of_lemma_9() -> None:
     """Assert both orders of exp(V h) and the constants of gamma from the first valid visit to t0'."""

@@ -2,13 +2,11 @@
 
 import math
 
-import flint
 import mpmath as mp
 import numpy as np
 import pytest
 
-from snapdyn.analytic.certificates.discrete_visits import POINTS, scaled_visits_to
-from tests.analytic.certificates.helpers import failure, points
+from tests.analytic.certificates.helpers import failure
 from tests.analytic.mpmath_reference import DIGITS, scaled_h
 
 
@@ -82,15 +80,6 @@ def first_visit(V: float, eta_Y: float, eps: float) -> int:
         u += V * eta_Y / (V - 1 + math.exp(min(u, 700.0)))
         count += 1
     return count
-
-
-def test_the_closed_time_reaches_the_error() -> None:
-    """Assert at 50 digits that h at the closed time has the error eps."""
-    with mp.workdps(DIGITS), flint.ctx.workprec(192):
-        for V, eps in points(15, 1, *POINTS.values()):
-            s = mp.mpf(scaled_visits_to(flint.arb(float(V)), flint.arb(float(eps))).mid().str(50, radius=False))
-            u = scaled_h(s, 1, V)
-            assert mp.sqrt(V * (V - 1)) / (V - 1 + mp.exp(u)) == pytest.approx(eps, rel=1e-20)
 
 
 @pytest.mark.slow

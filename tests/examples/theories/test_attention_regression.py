@@ -7,7 +7,6 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-import sympy
 
 from snapdyn.validation import validate
 
@@ -58,17 +57,6 @@ def test_rate_of_separate(theory: dict[str, Any]) -> None:
         (rate[D + D**2 :], (mean.T @ K * v).ravel(), (error.T @ abs(K) * abs(v)).ravel()),
     ):
         assert (abs(found - expected) <= 5 * allowed).all()
-
-
-def test_sigma_solves_its_equation(theory: dict[str, Any]) -> None:
-    """Assert in sympy that the sigmoid solves sigma' = 2 sqrt(D) sigma (1 - c sigma) from w0^2 / sqrt(D)."""
-    t, c, d, w0 = sympy.symbols("t c D w0", positive=True)
-    g = sympy.exp(2 * sympy.sqrt(d) * t)
-    solution = g / (c * (g - 1) + sympy.sqrt(d) / w0**2)
-    assert sympy.simplify(solution.diff(t) - 2 * sympy.sqrt(d) * solution * (1 - c * solution)) == 0
-    assert sympy.simplify(solution.subs(t, 0) - w0**2 / sympy.sqrt(d)) == 0
-    values = {c: 1 + sympy.Rational(1 + D, N), d: D, w0: theory["W0"], t: 1.3}
-    assert theory["sigma"](1.3) == pytest.approx(float(solution.subs(values)), rel=1e-12)
 
 
 def test_time_of_an_aligned_head(theory: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import descend, integrate
+from snapdyn.dynamics import integrate
 from snapdyn.figures import draw
-from snapdyn.validation import fit_order, validate
+from snapdyn.validation import validate
 
 
 @pytest.mark.parametrize("start", [(0.25, 0.25), (0.6, 0.1), (0.3, 0.0), (-0.2, 0.7), (0.25, -0.25)])
@@ -22,41 +22,6 @@ def test_closed_form_against_mpmath(theory: dict[str, Any], start: tuple[float, 
         exact = [float(mpmath.fprod(solve(t))) for t in (0.0, 0.3, 2.0, 6.0)]
     found = theory["overlap"](np.array([0.0, 0.3, 2.0, 6.0]), *start, s=0.8)
     np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-14)
-
-
-def test_descent_shrinks_lambda(theory: dict[str, Any]) -> None:
-    """Assert that descent differs from the flow by order h, and multiplies lambda by 1 - h^2 (s - u)^2 in each step."""
-    system, sizes = theory["LAYERS"].with_parameters(a0=0.6, b0=0.1), 0.04 / 2 ** np.arange(5)
-    runs = [descend(system, round(2 / h), h) for h in sizes]
-    exact = theory["overlap"](2.0, 0.6, 0.1)
-    gaps = [abs(run.observable("u")[-1] - exact) for run in runs]
-    assert fit_order(sizes, gaps, next_order=1.0).agrees(1.0)
-    states = runs[0].require_state()
-    lam, u = states[:, 0] ** 2 - states[:, 1] ** 2, states.prod(axis=1)
-    np.testing.assert_allclose(lam[1:], lam[:-1] * (1 - sizes[0] ** 2 * (1 - u[:-1]) ** 2), rtol=1e-13)
-    assert lam[-1] < 0.999 * lam[0]
-
-
-def test_a_step_of_sgd(theory: dict[str, Any]) -> None:
-    """Assert one SGD step against the gradient by differences of the loss, on the sample that `train` draws."""
-    N, H, M, h, sigma, (a, b) = 4, 3, 2, 0.1, 0.3, (0.6, 0.2)
-    rng = np.random.default_rng(5)
-    x, xi = rng.normal(size=N), rng.normal(size=M)
-    y = np.array([x[0], 0.0]) + sigma * xi
-    weights = np.zeros(H * N + M * H)
-    weights[0], weights[H * N] = a, b
-
-    def loss(flat: np.ndarray) -> float:
-        W1, W2 = flat[: H * N].reshape(H, N), flat[H * N :].reshape(M, H)
-        return float(((y - W2 @ W1 @ x) ** 2).sum() / 2)
-
-    nudges = 1e-5 * np.eye(weights.size)
-    gradient = np.array([(loss(weights + each) - loss(weights - each)) / 2e-5 for each in nudges])
-    stepped = weights - h * gradient
-    W1, W2 = stepped[: H * N].reshape(H, N), stepped[H * N :].reshape(M, H)
-    found = theory["train"](h, (0, 1), (a, b), (N, H, M), sigma, seeds=1, seed=5)[:, :, 0]
-    assert found[0] == pytest.approx([a * b, a**2, b**2])
-    assert found[1] == pytest.approx([(W2 @ W1)[0, 0], (W1**2).sum(), (W2**2).sum()], abs=1e-9)
 
 
 def test_ratio_against_its_implicit_solution(theory: dict[str, Any]) -> None:

@@ -38,36 +38,6 @@ def test_rate_against_sampled_steps(theory: dict[str, Any], eta: float, passes: 
     assert bool((apart <= allowed).all()) is passes
 
 
-def test_rate_against_the_moments_written_out(theory: dict[str, Any]) -> None:
-    """Assert the rate of K = 3 from the moments I3 and I4 in their determinant form, to rounding."""
-    K, rng = 3, np.random.default_rng(4)
-    J = 0.4 * rng.normal(size=(K, K + 2))
-    Q, R = J @ J.T, J[:, :K]
-    C = np.block([[Q, R], [R.T, np.eye(K)]])
-    sign = [-1.0] * K + [1.0] * K
-
-    def three(i: int, b: int, a: int) -> float:
-        root = math.sqrt((1 + C[i, i]) * (1 + C[a, a]) - C[i, a] ** 2)
-        return 2 / math.pi * (C[a, b] * (1 + C[i, i]) - C[i, b] * C[i, a]) / (root * (1 + C[i, i]))
-
-    def four(i: int, k: int, a: int, b: int) -> float:
-        L4 = (1 + C[i, i]) * (1 + C[k, k]) - C[i, k] ** 2
-
-        def L(u: int, v: int) -> float:
-            cross = C[i, k] * (C[i, u] * C[k, v] + C[i, v] * C[k, u])
-            return L4 * C[u, v] - C[k, u] * C[k, v] * (1 + C[i, i]) - C[i, u] * C[i, v] * (1 + C[k, k]) + cross
-
-        return 4 / math.pi**2 / math.sqrt(L4) * math.asin(L(a, b) / math.sqrt((L4 + L(a, a)) * (L4 + L(b, b))))
-
-    n = range(2 * K)
-    drift = np.array([[sum(sign[a] * three(i, b, a) for a in n) for b in n] for i in range(K)])
-    noise = np.array(
-        [[sum(sign[a] * sign[b] * four(i, k, a, b) for a in n for b in n) for k in range(K)] for i in range(K)]
-    )
-    expected = np.concatenate([(drift[:, :K] + drift[:, :K].T + 0.7 * noise).ravel(), drift[:, K:].ravel()])
-    assert rate_of(theory, theory["packed"](J), 0.7) == pytest.approx(expected, rel=1e-11, abs=1e-13)
-
-
 @pytest.mark.parametrize("K", [2, 5])
 def test_plateau_is_stationary_and_breaks_at_lambda(theory: dict[str, Any], K: int) -> None:
     """Assert rate 0 at the plateau, its loss, and that the largest eigenvalue is lambda, simplified and not."""

@@ -114,27 +114,6 @@ def test_two_sweeps_on_one_folder(tmp_path: Path, visited: list[int]) -> None:
     xarray.testing.assert_identical(again.dataset, dataset(tmp_path))
 
 
-def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
-    assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
-    error = capsys.readouterr().err
-    assert "received the same kind of error from all 4 cells: expected eta_Z to be a positive finite number" in error
-    assert error.count("\n") == 1
-
-
-def test_a_log_shows_how_far_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert lines with the finished cells where stderr is no terminal; tests of the terminal say the time left."""
-    monkeypatch.setattr("snapdyn.commands.terminal.SECONDS_BETWEEN_LINES", 0.0)
-    assert swept(GOOD, tmp_path) == 0
-    lines = capsys.readouterr().err.splitlines()
-    shown = [line.split(",")[0] for line in lines]
-    assert set(shown) <= {f"snapdyn: cells {done}/4" for done in range(1, 5)}
-    assert shown == sorted(shown)
-    assert shown[-1] == "snapdyn: cells 4/4"  # some cells are finished at once
-
-
 class LostCluster(Executor):
     """A cluster whose scheduler vanishes after the first portion."""
 

@@ -7,16 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls, speed
+from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
 from snapdyn.validation.claims.attention.conservation import drift, without_projection
-from snapdyn.validation.claims.attention.corollary2 import PERMUTED, PROPORTIONAL, SHARED, UNEQUAL, two_classes
-from snapdyn.validation.dense_algebra import modified_decoder_gradient
+from snapdyn.validation.claims.attention.corollary2 import PERMUTED, UNEQUAL, two_classes
 from snapdyn.validation.observables import FALL
 from snapdyn.validation.rungs.run import EXACT, flow
 from snapdyn.validation.search.counterexamples import load
-from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 
 
@@ -82,14 +79,6 @@ def test_common_tokens_keep_their_proportions() -> None:
     np.testing.assert_allclose(fall / fall[:, :1], 1, rtol=1e-6)
 
 
-def test_draws_of_the_family_are_proportional() -> None:
-    """Assert the requirement on draws, with several common tokens of different shares, and that others break it."""
-    draws = [SHARED.draw(5, number) for number in range(30)]
-    assert all(PROPORTIONAL.on(instance).holds for instance in draws)
-    assert any(np.ptp(instance.P[0, common_tokens(instance.classes)]) > 0.01 for instance in draws)
-    assert not PROPORTIONAL.on(load("theorem2b-two-common").instance).holds
-
-
 def test_rounding_grows_with_the_inverse_of_the_gram_matrix_along_the_run() -> None:
     """Assert that row sums are within rounding, and those of z' without I - f f^T are not.
 
@@ -103,25 +92,3 @@ def test_rounding_grows_with_the_inverse_of_the_gram_matrix_along_the_run() -> N
         assert kept is not None
         assert wrong is not None
         assert kept.value < 1 < wrong.value
-
-
-@pytest.mark.parametrize("correlation", ["weak", "strong"])
-@pytest.mark.parametrize("uniform", [True, False])
-def test_speed_has_the_sign_of_the_gradient(correlation: str, uniform: bool) -> None:
-    """Assert that the regression form of xi_n is the rate of distinct tokens by dense linear algebra, any priors."""
-    family = Family("x", correlation, uniform=uniform, vocab_size=(20, 100))  # type: ignore[arg-type]
-    checked = 0
-    for number in range(40):
-        instance = family.draw(2, number)
-        measured = speed(instance)
-        if measured is None:
-            continue
-        classes = instance.classes
-        z = np.zeros((classes.queries.size, classes.num_tokens))
-        h = np.asarray(analytic.h(classes.prior * instance.t_end, 1.0, classes.vocab_size))
-        g = modified_decoder_gradient(classes, z, h)
-        f = classes.decoder_inputs().toarray()
-        xi = [(g[n] - f[n] * (f[n] @ g[n]))[l] / f[n, l] for n in range(len(h)) for l in classes.distinct_tokens(n)[:1]]
-        assert (min(xi) < 0) == (measured.margin < 0)
-        checked += 1
-    assert checked >= 20

@@ -10,7 +10,6 @@ import pytest
 
 from snapdyn.validation.claims.correlation import theorem1a
 from snapdyn.validation.claims.correlation._shared import (
-    correlation_over_limit,
     of_equal_overlaps,
     overlaps,
     star_of,
@@ -18,7 +17,6 @@ from snapdyn.validation.claims.correlation._shared import (
 from snapdyn.validation.claims.correlation.assumption2 import in_pairs, needed
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
 from snapdyn.validation.dense_algebra import growth_over_gamma, spectral_norm
-from snapdyn.validation.search.instance import Instance
 
 
 @pytest.mark.parametrize(("K", "factor"), [(4, 0.98), (4, 1.02), (30, 0.98), (30, 1.02)])
@@ -47,17 +45,6 @@ def test_eliminated_form_of_xi(number: int) -> None:
         left = (xi - np.diag(inverse) + 1) * (V - 1) / (np.diag(inverse) * (E @ h) / h + (~overlapping))
         expected = min(expected, float(left[overlapping].min()))
     assert growth(instance).value == pytest.approx(expected, rel=1e-6)
-
-
-def test_correlation_that_xi_needs() -> None:
-    """Assert |lambda_1| sqrt(K-2) max p/min p on four equal overlaps, and 0 for two classes and one common token."""
-    P = np.zeros((4, 10))
-    P[:, :2], P[np.arange(4), 2 + np.arange(4)] = 0.1, 0.8
-    instance = Instance(P, np.zeros(4, dtype=int), np.array([1.0, 1.0, 1.0, 2.0]), 100, 1.0, 0.1, 10.0)
-    rho = 0.02 / 0.66
-    assert correlation_over_limit(instance) == pytest.approx(3 * rho * np.sqrt(2) * 2)
-    assert correlation_over_limit(replace(instance, P=np.delete(P, 1, axis=1))) == 0
-    assert correlation_over_limit(replace(instance, P=P[:2], query=np.zeros(2, dtype=int), weights=np.ones(2))) == 0
 
 
 def test_needed_vocabulary_is_where_the_conditions_become_possible() -> None:

@@ -85,7 +85,7 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     scatter = np.std(found, axis=0, ddof=1)
     errors = np.median([list(result.standard_errors.values()) for result in results], axis=0)
     assert (np.abs(errors / scatter - 1) < 0.4).all()
-    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces[:5]]
+    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces[:10]]
     assert min(result.allowance["eta_Z"] for result in by_noise) > 0.9
     assert all("the intervals of eta_Y, eta_Z are wider than needed" in str(result) for result in by_noise)
     assert np.mean([result.standard_errors["eta_Z"] for result in by_noise]) > 3 * scatter[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -38,8 +37,6 @@ from snapdyn.validation.rungs.run import (
     ORIGINAL,
     REDUCED,
     SGD,
-    decoder_of_logits,
-    modified_logits,
 )
 from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, TIMES, K, whole
 
@@ -145,24 +142,6 @@ def test_rungs_that_do_not_apply_are_named_with_the_reason() -> None:
         late[REDUCED]
 
 
-def test_break_over_absent_rungs_gives_the_reasons_of_all_that_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that where the rungs in between are absent, the break names the pair compared and all reasons between."""
-
-    def dependent(gram: np.ndarray) -> None:
-        raise InputError("dependent")
-
-    neighbours = {found.rung: found for found in ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0).breaks()}
-    monkeypatch.setattr(import_module("snapdyn.dynamics.systems.modified_decoder"), "require_independent", dependent)
-    apart = ladder(CLASSES, ETA, ETA, TIMES, 1e-4, seeds=0)
-    assert apart.absent[EXACT] == apart.absent[LEADING] == "dependent"
-    broken = next(found for found in apart.breaks() if found.rung == ORBIT)
-    assert broken.finer == MEAN_FIELD
-    assert "exact beta and leading beta and orbit together" in broken.why
-    assert neighbours[EXACT].why in broken.why
-    assert neighbours[LEADING].why in broken.why
-    assert "together" not in neighbours[EXACT].why
-
-
 @cache
 def decoder_ladder() -> Ladder:
     """The ladder of the decoder alone, attention slow."""
@@ -189,25 +168,6 @@ def test_decoder_branch_observes_logits_loss_and_speed() -> None:
     for name in (MODIFIED, CLOSED):
         speed = decoder_ladder()[name].observables["speed"]
         assert speed[:, 0] == pytest.approx(analytic.gamma(decoder_ladder().t, ETA, K, K), rel=1e-6)
-
-
-def test_decoder_branch_breaks_where_the_classes_decouple() -> None:
-    """Assert that the modified flow alone breaks, and that Remark 1's rate closes it (F2) while its print does not.
-
-    At K = V the original flow has the closed form (V-1) h zeta_n with h at rate (1-rho) eta_Y.
-    """
-    rho = float(CLASSES.E()[0, 1])
-    assert _names(ladder(CLASSES, ETA, 1e-6 * ETA, TIMES, rho / 4, seeds=0, max_steps=1, branch="decoder")) == [
-        MODIFIED
-    ]
-    gaps = {}
-    for name, rate, prefactor in (("right", 1 - rho, 1.0), ("printed", 1.0, 1 - rho)):
-        form = decoder_of_logits(
-            CLASSES, decoder_ladder().t, modified_logits(CLASSES, decoder_ladder().t, rate * ETA, prefactor)
-        )
-        gaps[name] = float(decoder_ladder().with_rung(CLOSED, form).compare(ORIGINAL, CLOSED).gap.max())
-    assert gaps["right"] < 1e-7
-    assert gaps["printed"] > 1e-3
 
 
 def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:

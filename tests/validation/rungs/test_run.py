@@ -12,14 +12,11 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     SequenceClasses,
-    SingleCommonToken,
     integrate,
     sgd,
 )
 from snapdyn.errors import InputError
-from snapdyn.validation import ladder
 from snapdyn.validation.rungs.run import (
-    CLOSED,
     DESCENT,
     EXACT,
     FINITE_LENGTH,
@@ -29,7 +26,6 @@ from snapdyn.validation.rungs.run import (
     MODIFIED,
     ORBIT,
     ORIGINAL,
-    REDUCED,
     RUNGS,
     SGD,
     NotApplicable,
@@ -37,7 +33,7 @@ from snapdyn.validation.rungs.run import (
     runs_on_rung,
     turned_back,
 )
-from tests.validation.rungs.helpers import CLASSES, ETA, ETA_Z, K
+from tests.validation.rungs.helpers import CLASSES
 
 START = np.linspace(0.0, 0.3, CLASSES.num_tokens)[None]
 TIMES = [1.0, 30.0]
@@ -96,21 +92,6 @@ def test_errors_name_the_rung_the_classes_and_the_end_of_a_run() -> None:
     with pytest.raises(RuntimeError, match="evaluations"):
         run_on_rung(MEAN_FIELD, CLASSES, 0.5, 0.1, [1e4], most_evaluations=20)
     assert set(FLOWS) < set(RUNGS)
-
-
-def test_reduced_rung_has_the_growth_exponent_in_every_logit() -> None:
-    """Assert that z of (13) obeys z_l' = f_l^2 B' at constant rho0, by finite differences of the closed form."""
-    t = np.linspace(50.0, 60.0, 101)
-    found = ladder(CLASSES, ETA, ETA_Z, t, seeds=0, max_steps=1)
-    P = CLASSES.P.toarray()[0]
-    rho0 = float(np.linalg.norm(P) / P[0])
-    B = analytic.growth_exponent(t, ETA, ETA_Z, K, K, rho0)
-    z = found[CLOSED].observables["z"][:, 1:5]  # distinct tokens of class 0
-    rate = (P[1:5] / (P[0] * rho0)) ** 2 * np.exp(2 * z) * np.gradient(B, t)[:, None]
-    inside = slice(1, -1)
-    assert np.gradient(z, t, axis=0)[inside] == pytest.approx(rate[inside], rel=1e-4)
-    run = integrate(SingleCommonToken(K, K, ETA, ETA_Z, rho0), t)
-    assert found[REDUCED].observables["z"][:, 0] == pytest.approx(run.z_support[:, 0], rel=1e-6)
 
 
 @pytest.mark.parametrize(
