@@ -131,9 +131,7 @@ def test_symmetric_classes_in_any_number(tmp_path: Path, capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("right", "wrong", "words"),
     [
-        ("[[classes.kinds]]\ncommon = [0.3]", "[[classes.kinds]]\n", "a table with common, distinct"),
         ("weight = 2.0", "wait = 2.0", "a table with common, distinct"),
-        ("distinct = [0.9]", "distinct = [0.8]", "to sum to 1"),
         ("classes_per_query = 1000000000", "classes_per_query = 0", "classes_per_query"),
     ],
 )

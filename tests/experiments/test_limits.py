@@ -19,12 +19,6 @@ SWEEP = '[sweep]\ndesign = "grid"\n"sgd.eta_Y" = [1.0]\n'
 SINGLE = '[classes]\nkind = "single_common_token"\ncommon_probability = 0.5\n'
 FILES = {
     "seeds of 77 bits": ("sweep", CLASSES + SGD + "seeds = 99999999999999999999999\n" + SWEEP, "at most 9223372036"),
-    "steps": ("sweep", CLASSES + SGD.replace("3", str(MOST)) + SWEEP, "steps"),
-    "num_classes": (
-        "simulate",
-        SINGLE + f"num_classes = {MOST}\nnum_distinct = 1\n" + RUN,
-        "in 1..9007199",
-    ),
     "num_distinct": ("simulate", SINGLE + f"num_classes = 2\nnum_distinct = {MOST}\n" + RUN, "free memory"),
     "decoder": ("simulate", SINGLE + "num_classes = 300000\nnum_distinct = 1\n" + FROZEN, "free memory"),
     "low and high": (

@@ -66,3 +66,24 @@ def test_the_star_attains_the_limit(K: int, scaled: float) -> None:
             E = overlaps(K, {(1, j): ratio / (K - 2) for j in range(2, K)} | {(0, 1): mp.mpf("1e-8")})
             assert largest(E) == pytest.approx(ratio / mp.sqrt(K - 2), rel=1e-10)
             assert sign * growth(E, K)[0] > 0
+
+
+def test_the_other_sign_fails_where_the_prover_says() -> None:
+    """Assert that (I - A)^-1 in place of (I + A)^-1 gives a negative margin where the right one is positive."""
+    at = failure("xi-positive-4", "the other sign")
+    a, b, c = at["radius"] * mp.cos(at["angle"]), at["radius"] * mp.sin(at["angle"]), at["opposite"]
+    G = mp.eye(3) + overlaps(3, {(0, 1): a, (0, 2): b, (1, 2): c})
+    ones = mp.matrix([1, 1, 1])
+    assert 1 + c - a - b > 0 > 1 - c - a - b
+    # (G^-1 1)_1 det G = (1-c)(1+c-a-b).
+    assert mp.lu_solve(G, ones)[0] * mp.det(G) == pytest.approx((1 - c) * (1 + c - a - b), rel=1e-12)
+
+
+def test_the_wrong_limit_of_the_star_fails_where_the_prover_says() -> None:
+    """Assert (G_n^-1 1)_1 < 0 for the found |lambda_1| < (K-2)^(-1/3), by the two equations of the star."""
+    at = failure("xi-positive-star", "the limit is 1/(K-2)^(1/3)")
+    m = at["others"]
+    assert at["scaled"] / mp.cbrt(m) < 1 / mp.cbrt(m)
+    overlap = at["scaled"] / mp.cbrt(m) / mp.sqrt(m)
+    centre, leaf = mp.lu_solve(mp.matrix([[1, m * overlap], [overlap, 1]]), mp.matrix([1, 1]))
+    assert centre < 0 < leaf

@@ -103,3 +103,27 @@ def test_wrong_theories_of_lemma_9_fail_where_the_prover_says() -> None:
             V = 1 + mp.exp(at["u_plus"]) / at["u_plus"]
             x = scaled_visits(at["u_plus"] + at["c"], V)
             assert excess(x, V) > 0
+
+
+def test_wrong_theories_of_h_and_gamma_fail_where_the_prover_says() -> None:
+    """Assert at 50 digits that h is not proportional to s, and that gamma falls before t0', at the found sub-boxes."""
+    with mp.workdps(DIGITS):
+        at = failure("h-increasing", "h grows in proportion")
+        s = scaled_visits(at["u"], at["V"])
+        step = mp.mpf("1e-12")
+        assert mp.log(scaled_h(s * (1 + step), 1, at["V"]) / at["u"]) / mp.log1p(step) < mp.mpf("0.99")
+        at = failure("gamma-single-maximum", "gamma increases up to t0'")
+        x = scaled_visits(at["u"], at["V"])
+        assert x <= mp.log(at["V"])
+        assert gamma(x * (1 + step), 1, at["V"], 1) < gamma(x, 1, at["V"], 1)
+
+
+def test_wrong_theories_of_lemma_8_fail_where_the_prover_says() -> None:
+    """Assert that u_+ exceeds ln V + ln ln V at the found root, and that exp(u) > (V-1) u everywhere at the found V."""
+    with mp.workdps(DIGITS):
+        root = failure("lemma8", "u_+ = ln V + ln ln V")["u_plus"]
+        V = 1 + mp.exp(root) / root
+        assert u_plus(V) == pytest.approx(root, rel=1e-30)
+        assert root > mp.log(V) + mp.log(mp.log(V))
+        V = failure("lemma8", "two roots for V >= 3")["V"]
+        assert all(mp.exp(u) > (V - 1) * u for u in mp.linspace(0, 10, 1001))

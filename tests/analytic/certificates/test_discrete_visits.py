@@ -102,3 +102,25 @@ def test_wrong_conditions_fail_where_the_prover_says() -> None:
     assert first_visit(**at) > math.log(at["V"] / at["eps"]) / (at["eps"] * at["eta_Y"])
     at = {name: float(value) for name, value in failure("corollary1-time", "without the logarithm").items()}
     assert first_visit(**at, eta_Y=0.01) > 1 / (at["eps"] * 0.01)
+
+
+def test_wrong_leads_fail_where_the_prover_says() -> None:
+    """Assert that the lead after one visit exceeds one, and that the inequality of Lemma 12 fails at twice the rate."""
+    with mp.workdps(DIGITS):
+        at = failure("lag-bound", "the lead after the first visit")
+        V, eta_Y = at["V"], at["eta_Y"]
+        assert lead(recursion(V, eta_Y, 1)[1], V, eta_Y, 1) > 1
+        at = failure("lemma12-rate", "twice the rate")
+        eta_Y = 2 * at["share"] * (1 + mp.log(at["mean"]) / 2)
+        B = mp.sqrt(2 * mp.log(4) * at["mean"])
+        assert excess(eta_Y) * mp.log1p(eta_Y * (at["mean"] + 2 * B)) > B
+
+
+def test_the_printed_s0_exists_for_no_gap_up_to_ln_2() -> None:
+    """Assert that where the printed bound V epsilon - ln 2 is refuted, no visit of a fast decoder meets it."""
+    gap = failure("lemma7-repair", "as printed")["gap"]
+    assert gap < mp.log(2)
+    with mp.workdps(DIGITS):
+        for eta_Y in (0.2, 3.0, 100.0):
+            u = [scaled_h(s, eta_Y, 1000) for s in (1.0, 2.0, 1e6, 1e6 + 1)]
+            assert min(u[1] - u[0], u[3] - u[2]) > 0 > gap - mp.log(2)

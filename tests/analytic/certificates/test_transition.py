@@ -71,3 +71,14 @@ def test_order_of_the_times() -> None:
             assert mp.mpf("1.37") * peak < end < mp.mpf("3.3") * peak
             assert V > 18 or start < peak
             assert V < 19 or peak < start
+
+
+def test_wrong_orders_fail_where_the_prover_says() -> None:
+    """Assert at 50 digits that t* < t0', and t0 > 2 t*, at the vocabularies that the prover found."""
+    with mp.workdps(DIGITS):
+        root = failure("transition-order", "the peak lies between")["u_peak"]
+        start, peak, _ = times(1 + (root - 1) * mp.exp(root))
+        assert peak < start
+        root = failure("transition-order", "twice the peak")["u_peak"]
+        _, peak, end = times(1 + (root - 1) * mp.exp(root))
+        assert end > 2 * peak

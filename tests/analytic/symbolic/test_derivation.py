@@ -58,7 +58,6 @@ def test_sympy_verifies_the_formula(id_: str) -> None:
 
 E_12 = sp.Symbol("e_12", real=True)
 PI, RHO, G_ = sp.symbols("pi rho g", positive=True)
-GROWTH_OF_L = sp.Function("dz_l")(t)
 WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "exponent 3 for 4": (
         "common-logit",
@@ -66,23 +65,15 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     ),
     "h shifted by the 1 in A": ("h-closed", lambda rhs: rhs - 1 / ((V - 1) * V)),
     "other Lambert branch": ("u-plus", lambda rhs: -sp.LambertW(-1 / (V - 1))),
-    "V for V-1 in the recursion": (
-        "discrete-recursion",
-        lambda rhs: rhs.subs(V, V + 1),
-    ),
-    "missing class clock K": ("gamma-integral", lambda rhs: rhs / K),
     "transposed sign in iota": ("iota", lambda rhs: rhs.subs(E_12, -E_12)),
     "leading for exact beta": ("orbit-overlap-exact", lambda _: BY_ID["orbit-overlap-leading"].statement.rhs),
-    "exp(z) for exp(2z)": ("relative-gain", lambda rhs: rhs.subs(GROWTH_OF_L, GROWTH_OF_L / 2)),
     "first order of E' only": ("second-order", lambda rhs: 0 * rhs),
     "counts left out of one class": ("beta-counted", lambda rhs: rhs.subs(sp.Symbol("theta_2", real=True), 0)),
-    "constant term": ("growth-exponent", lambda rhs: rhs + 1),
     "drift of the distinct tokens left out": ("odds-of-common-token", lambda rhs: rhs.subs(PI, 0)),
     "rate of Remark 1 for K < V": (
         "overlap-time",
         lambda _: (sp.exp(V * G_) - 1 + (V - 1) * V * G_) / (V * (1 - RHO)),
     ),
-    "V rho for the first gap": ("first-gap-modified", lambda _: V * RHO),
 }
 
 
