@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
-from snapdyn.errors import InputError
 from snapdyn.validation.design import design_of, table
 
 
@@ -18,18 +15,3 @@ def test_cells_are_the_product_of_what_goes_together_and_what_is_crossed() -> No
     assert cells[1] == {"b.x": 1.0, "b.seed": 7, "b.loss": 0, "a.seed": 1}
     data = table(design, [None] * 6, [], {"loss"})
     assert set(data.coords) == {"x", "b.seed", "b.loss", "a.seed"}
-
-
-@pytest.mark.parametrize(
-    ("crossed", "together", "message"),
-    [
-        ({"a": [1, 1]}, {}, "different values of a"),
-        ({"a": []}, {}, "at least one, received"),
-        ({}, {"a": [1], "b": [1, 2]}, "lists of one length"),
-        ({"a": list(range(1001)), "b": list(range(1000))}, {}, "at most 1000000 cells"),
-    ],
-)
-def test_what_is_no_design_is_refused(crossed: dict[str, list], together: dict[str, list], message: str) -> None:
-    """Assert one sentence."""
-    with pytest.raises(InputError, match=message):
-        design_of(crossed, together)

@@ -8,12 +8,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import SGD, sgd_runs, syn_small
 from snapdyn.validation.published import (
-    FIGURE_4,
-    FIGURE_4_ITERATIONS,
     distinct_entropy,
-    figure_4_runs,
     figure_6,
     published_cells,
     smallest_at_ratio_2,
@@ -34,29 +30,6 @@ def test_the_published_table_is_whole() -> None:
     assert len(cells) == len(keys) == 64
     assert all(0 < row["entropy_mean"] < np.log(10) for row in cells)
     assert all(row["entropy_std"] > 0 for row in cells)
-
-
-def test_figure_4_shows_what_the_paper_shows() -> None:
-    """Assert the start at ln V, the fall of common and the rise of dominant tokens, earlier with the faster decoder.
-
-    Negative control: without momentum the dominant token has hardly moved at the last iteration.
-    """
-    seeds = range(8)
-    slow, fast = (figure_4_runs(eta_Y, 1.0, seeds) for eta_Y in (1.0, 10.0))
-    dominant = {
-        name: np.median([run.token_attention(0, 19) for run in runs], 0)
-        for name, runs in (("slow", slow), ("fast", fast))
-    }
-    common = np.median([run.token_attention(0, 0) for run in slow], 0)
-    assert slow[0].t.tolist() == list(FIGURE_4_ITERATIONS)
-    assert slow[0].loss[0] == pytest.approx(np.log(34), abs=1e-12)
-    assert (np.diff(dominant["slow"]) > 0).all()
-    assert (np.diff(common[1:]) < 0).all()  # the first two steps move z at second order only, below the noise
-    assert dominant["fast"][2] > dominant["slow"][2] + 0.003  # iteration 4
-    assert dominant["slow"][-1] > dominant["fast"][-1] + 0.03  # iteration 48
-    plain = sgd_runs([SGD(syn_small(), 1.0, 1.0, **(FIGURE_4 | {"momentum": 0.0}), seed=s, record=[48]) for s in seeds])
-    moved = np.median([run.token_attention(0, 19)[0] for run in plain]) - dominant["slow"][0]
-    assert moved < 0.5 * (dominant["slow"][-1] - dominant["slow"][0])
 
 
 def test_a_cell_is_compared_on_both_standard_errors() -> None:

@@ -57,11 +57,9 @@ def test_corners_are_extremes_crossed_at_random() -> None:
     assert {round(np.log10(corner.eta_Y)) for corner in corners} == {-6, 6}
     smallest = [corner.vocab_size - max(corner.num_classes, 2) for corner in corners]
     assert {0, 1, 10**12 - 6} <= set(smallest)
-    assert {1, wide.num_queries[1]} <= {np.unique(corner.query).size for corner in corners}
     t0 = [2 * analytic.u_plus(max(corner.vocab_size, 4)) / corner.prior.max() for corner in corners]
     times = np.array([corner.horizon / time for corner, time in zip(corners, t0, strict=True)])
     assert all(np.isclose(times, factor).any() for factor in (1.0, 2.0, 1e6))
-    assert max(corner.prior.max() / corner.prior.min() for corner in corners) == pytest.approx(1e6)
     assert max(corner.gram[0, 1] for corner in corners if corner.num_classes > 1) > 1 - 1e-9
     purity = [corner.P.max(axis=1) / corner.P.sum(axis=1) for corner in corners]
     assert min(rows.min() for rows in purity) < 0.9

@@ -5,6 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from snapdyn import memory
+from snapdyn.dynamics import single_common_token
+from snapdyn.errors import InputError
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 
@@ -26,3 +29,10 @@ def test_an_instance_is_plain_data() -> None:
     assert instance.gram == pytest.approx(np.array([[1.0, 0.5], [0.5, 1.0]]))
     assert instance.correlation == pytest.approx(1.0)
     assert instance.classes.P.toarray() == pytest.approx(P / 2)
+
+
+def test_an_instance_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert one sentence, before anything is allocated, where one gigabyte is free."""
+    monkeypatch.setattr(memory, "free_memory", lambda: 2.0**30)
+    with pytest.raises(InputError, match="fit into the free memory of 1 GiB"):
+        Instance.of(single_common_token(20_000, 1, 0.5), 1.0, 1.0, 1.0)
