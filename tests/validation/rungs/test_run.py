@@ -9,7 +9,6 @@ from snapdyn import analytic
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
-    MeanField,
     ModifiedDecoder,
     SequenceClasses,
     integrate,
@@ -25,7 +24,6 @@ from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
     MODIFIED,
     ORBIT,
-    ORIGINAL,
     RUNGS,
     SGD,
     NotApplicable,
@@ -39,11 +37,8 @@ START = np.linspace(0.0, 0.3, CLASSES.num_tokens)[None]
 TIMES = [1.0, 30.0]
 SHARED = SequenceClasses([[0.5, 0.5, 0], [0.2, 0, 0.8]], [0, 0], next_token=[1, 1], vocab_size=4)
 FLOWS = {
-    MEAN_FIELD: MeanField(CLASSES, 0.5, 0.1, z_initial=START),
     FINITE_LENGTH: FiniteLengthMeanField(CLASSES, 0.5, 0.1, 1000, z_initial=START),
-    EXACT: ModifiedDecoder(CLASSES, 0.5, 0.1, z_initial=START),
     LEADING: ModifiedDecoder(CLASSES, 0.5, 0.1, beta="leading", z_initial=START),
-    ORIGINAL: FrozenDecoder(CLASSES, 0.5, z_initial=START),
     MODIFIED: FrozenDecoder(CLASSES, 0.5, modified=True, z_initial=START),
 }
 
