@@ -36,7 +36,6 @@ SERVED_BY = {
     "validation/fitting/*": "validation/fitting/test_estimation.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
-    "experiments/*_sections": "experiments/test_system_sections.py",
     "figures/prose": "report/test_mathematics.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",
