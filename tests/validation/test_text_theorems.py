@@ -25,6 +25,7 @@ from snapdyn.validation.text_theorems import (
     theorem_2_on,
     theorem_3_on,
     token_roles,
+    winners_and_losers,
 )
 from tests.helpers import FABLE
 
@@ -111,3 +112,21 @@ def test_many_classes_take_the_sparse_route(monkeypatch: pytest.MonkeyPatch) -> 
     few = assumption_2_on(classes)
     assert [c.name for c in few] == ["large vocabulary", "weak correlation"]
     assert few[1].value == pytest.approx(conditions[1].value, rel=1e-10)
+
+
+def test_winners_and_losers_by_dense_attention() -> None:
+    """Assert the largest gain and loss of every class against dense attention, and where Theorem 3 has pairs."""
+    classes = from_text(FABLE, window=4, min_count=2, min_token_count=2)
+    run = integrate(MeanField(classes, 1.0, 1.0), [50.0], rtol=1e-5)
+    start, end = classes.P.toarray(), run.attention[-1]
+    for n, (winners, losers) in enumerate(winners_and_losers(run, 2)):
+        change = end[n] - start[n]
+        assert [move.end - move.start for move in winners] == pytest.approx(
+            [c for c in np.sort(change)[::-1][:2] if c > 0], abs=1e-14
+        )
+        assert [move.end - move.start for move in losers] == pytest.approx(
+            [c for c in np.sort(change)[:2] if c < 0], abs=1e-14
+        )
+        assert all(move.start == pytest.approx(start[n, move.token]) for move in (*winners, *losers))
+    # No word of the text is in the windows of one next word only; some are among those of a query.
+    assert (theorem_3_on(run).pairs, theorem_3_on(run, within_query=True).pairs > 0) == (0, True)

@@ -72,3 +72,4 @@ def test_summary_names_rungs_gaps_and_the_break() -> None:
     assert all(rung.name in text for rung in whole().rungs)
     assert "does not apply" in text
     assert str(whole().first_break()) in text
+    assert "largest gap to exact beta" in whole()._repr_html_()
