@@ -73,16 +73,6 @@ def test_another_system_is_rejected(beta: str, form: str) -> None:
     assert np.all(np.abs(orbit.z_common / z_common - 1) > 1e-2)
 
 
-def test_orbit_is_a_closed_curve_in_one_unknown() -> None:
-    """Assert Eq. (110) between any two distinct tokens, and that the logits sum to 0 over the query's row."""
-    p, p_c, K = np.array([1e-3, 0.2, 0.3, 0.498]), 1e-3, 3
-    orbit = analytic.single_common_token_orbit(np.geomspace(1, 1e12, 7), p, p_c, K, 50, 1.0, 100.0)
-    dominant = orbit.z_distinct[:, -1]
-    for_all = -np.log1p((p[:-1] / p[-1]) ** 2 * np.expm1(-2 * dominant[:, None])) / 2
-    np.testing.assert_allclose(for_all, orbit.z_distinct[:, :-1], rtol=1e-9)
-    np.testing.assert_allclose(orbit.z_common, -K * orbit.z_distinct.sum(axis=1), rtol=1e-14)
-
-
 def test_start_order_and_scalar_time() -> None:
     """Assert that t = 0 is exact, the order of times does not matter, and a scalar time gives one row."""
     arguments = ([0.2, 0.3], 0.5, 3, 30, 1.0, 1.0)

@@ -125,16 +125,6 @@ def test_gaps_are_ratios_of_beta_integrals(name: str) -> None:
     assert analytic.largest_ladder_gap(t, 1.0, V, K, rho) == pytest.approx(largest, rel=1e-6)
 
 
-def test_order_of_times_and_zero() -> None:
-    """Assert that times come in any order, a scalar gives one row, and t = 0 is exact."""
-    both = analytic.overlap_decoder([50.0, 0.0], 1.0, 100, 5, 0.2)
-    assert (both.lead_own[1], both.lead_other[1], both.beta[1], both.beta_integral[1]) == (0, 0, 0, 0)
-    assert both.own[1] == pytest.approx(0.01, rel=1e-15)
-    alone = analytic.overlap_decoder(50.0, 1.0, 100, 5, 0.2)
-    assert alone.own.shape == (1,)
-    assert alone.own[0] == pytest.approx(both.own[0], rel=1e-13)
-
-
 def test_extreme_times_are_quiet() -> None:
     """Assert finite, monotone leads at the ends of the range without floating-point trouble."""
     t = np.geomspace(1e-9, 1e15, 30)

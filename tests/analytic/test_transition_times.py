@@ -4,7 +4,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.optimize import minimize_scalar
 
 from snapdyn import analytic
 from tests.analytic import mpmath_reference as reference
@@ -32,19 +31,6 @@ def test_the_peak_solves_its_equation(V: int) -> None:
         assert abs(float(analytic.u_peak(V)) / u - 1) < 1e-12
         expected = mp.mpf(10) / mp.mpf(0.3) * (mp.expm1(u) + (V - 1) * u) / V
         assert abs(float(analytic.transition_time(10, V, 0.3)) / expected - 1) < 1e-12
-
-
-@pytest.mark.parametrize(("K", "V", "eta_Y"), [(10, 1000, 1.0), (1, 2, 0.1), (3, 10**6, 5.0)])
-def test_gamma_is_largest_at_the_peak_time(K: int, V: int, eta_Y: float) -> None:
-    """Assert that a numerical search finds the maximum of gamma at t*."""
-    peak = float(analytic.transition_time(K, V, eta_Y, kind="peak"))
-    minimum = minimize_scalar(
-        lambda x: -analytic.gamma(np.exp(x), eta_Y, V, K),
-        bracket=(np.log(peak) - 1, np.log(peak) + 2),
-        tol=1e-10,
-    )
-    # A maximum is located to the square root of rounding.
-    assert np.exp(minimum.x) == pytest.approx(peak, rel=1e-6)
 
 
 def test_the_peak_of_a_class_with_its_own_prior() -> None:

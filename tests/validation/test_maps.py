@@ -15,7 +15,6 @@ from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
     distinct_fall_map,
-    fall_onset,
     flow_at_ratio,
     momentum_map,
     rates_map,
@@ -24,7 +23,6 @@ from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import fallen
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
 
 
@@ -54,15 +52,6 @@ def test_published_finding_F4_follows_the_law() -> None:
         # F4 is given at t = 3 K ln V/eta_Y, where the denominator, about 1 + X, is larger by about rho ln 1.5.
         assert measured == pytest.approx(expected, rel=0.03)
         assert law_of_ratio(classes, t) == pytest.approx(measured, rel=10 / V + 9 * float(classes.gram()[0, 1]))
-
-
-def test_the_onset_of_the_fall_follows_the_square_of_the_logarithm() -> None:
-    """Assert that the fall begins at the same (eta_Z/eta_Y) (V h)^2 within 20 % while t varies by 1e20."""
-    classes, times = load("theorem2a-memory").instance.classes, np.geomspace(1, 1e32, 600)
-    found = np.array([fall_onset(classes, ratio, times) for ratio in (0.1, 0.01, 1e-3)])
-    assert found[-1, 0] / found[0, 0] > 1e20
-    assert np.ptp(found[:, 1]) / found[:, 1].mean() < 0.2
-    assert np.isnan(fall_onset(classes, 1e-3, times[:100])).all()
 
 
 def test_momentum_map_by_its_closed_form() -> None:

@@ -147,16 +147,6 @@ def test_a_file_that_cannot_be_loaded(text: str | None, sentence: str, tmp_path:
     assert not any(name.startswith("snapdyn_loaded") for name in sys.modules)
 
 
-def test_loading_again_replaces(tmp_path: Path) -> None:
-    """Assert that a file may be loaded again, and that its claims are then those of the new text."""
-    file = tmp_path / "mine.py"
-    for id_ in ("old", "new"):
-        file.write_text("import snapdyn as sd\n" + DECORATED.format(id=id_))
-        assert load_claims(file) == [id_]
-    assert "old" not in CLAIMS
-    assert CLAIMS["new"].file == str(file)
-
-
 def test_the_example_of_a_claim_of_ones_own() -> None:
     """Assert that examples/my_claims.py loads, holds, and names the command that repeats it."""
     file = EXAMPLES / "my_claims.py"

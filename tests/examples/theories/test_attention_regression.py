@@ -44,21 +44,6 @@ def test_rate_of_merged(theory: dict[str, Any]) -> None:
     assert rate[0] == pytest.approx((rate[1:].reshape(D, D) / v * U).sum(), rel=1e-12)
 
 
-def test_rate_of_separate(theory: dict[str, Any]) -> None:
-    """Assert the chain rule on the sampled gradient, within 5 standard errors, at random heads."""
-    S = np.random.default_rng(4).normal(size=(2 * D + 1, D))
-    v, K, Q = S[0], S[1 : D + 1], S[D + 1 :]
-    mean, error = sampled_gradient(K * v @ Q.T, theory["EIGENVALUES"], 50_000)
-    rate = np.empty(S.size)
-    theory["separate_rate"](0.0, S.ravel(), rate, theory["EIGENVALUES"], float(N))
-    for found, expected, allowed in (
-        (rate[:D], (K * (mean @ Q)).sum(0), (abs(K) * (error @ abs(Q))).sum(0)),
-        (rate[D : D + D**2], (mean @ Q * v).ravel(), (error @ abs(Q) * abs(v)).ravel()),
-        (rate[D + D**2 :], (mean.T @ K * v).ravel(), (error.T @ abs(K) * abs(v)).ravel()),
-    ):
-        assert (abs(found - expected) <= 5 * allowed).all()
-
-
 def test_time_of_an_aligned_head(theory: dict[str, Any]) -> None:
     """Assert the hypergeometric form against the integral of 1/u' in mpmath."""
     c = float(theory["C"][1])
