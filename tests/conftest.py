@@ -8,8 +8,8 @@ import pytest
 
 from snapdyn.registry import registries
 
-# All figures, the whole register, and a report: made once, and slow.
-SLOW_FIXTURES = {"drawn", "report", "built"}
+# All figures, claims of the register, and a report: made once, and slow.
+SLOW_FIXTURES = {"drawn", "checked", "built"}
 LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
 
 
@@ -27,6 +27,8 @@ class _ByFile:
         class Scheduler(LoadScopeScheduling):
             def _split_scope(self, nodeid: str) -> str:
                 file = nodeid.partition("::")[0]
+                if file.endswith("test_register.py"):
+                    return nodeid.rpartition("/")[0]  # a chapter of the register
                 return "figures" if file.startswith("tests/figures/") else file
 
         config.option.loadscopereorder = False  # see `pytest_collection_modifyitems`

@@ -1,13 +1,11 @@
 """Orbit of the symmetric single-common-token system under Eq. (10)."""
 
-import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
 from snapdyn.analytic.orbit import inverse_of_integral
-from snapdyn.errors import InputError
 
 # distinct probabilities, common probability, K, V, eta_Y, eta_Z
 SYSTEMS = {
@@ -75,51 +73,6 @@ def test_another_system_is_rejected(beta: str, form: str) -> None:
     assert np.all(np.abs(orbit.z_common / z_common - 1) > 1e-2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("beta", ["exact", "leading"])
-@pytest.mark.parametrize("t", [1e-6, 1.0, 1e3, 1e9])
-def test_orbit_satisfies_its_quadrature_at_high_precision(t: float, beta: str) -> None:
-    """Assert that at the returned point the time integral, by mpmath with beta from E', is that of gamma."""
-    p, p_c, K, V, eta_Y, eta_Z = [0.1, 0.2, 0.3], 0.4, 4, 100, 0.5, 2.0
-    orbit = analytic.single_common_token_orbit(t, p, p_c, K, V, eta_Y, eta_Z, beta)
-    with mp.workdps(30):
-        q1, q0 = mp.mpf(V) / (V - 1), -mp.mpf(V) / (V - 1) ** 2
-
-        def time_rate(S: mp.mpf) -> mp.mpf:
-            z = [-mp.log(1 - mp.mpf(p_l) ** 2 * S) / 2 for p_l in p]
-            common = mp.mpf(p_c) ** 2 * mp.exp(-2 * K * mp.fsum(z))
-            N = common + mp.fsum(mp.mpf(p_l) ** 2 * mp.exp(2 * z_l) for p_l, z_l in zip(p, z, strict=True))
-            rho = common / N
-            E_prime = mp.eye(K) - mp.inverse(mp.matrix(K, K).apply(lambda _: rho) + mp.eye(K) * (1 - rho))
-            row = mp.fsum(E_prime[1, j] for j in range(K) if j != 0)
-            coefficient = q1 * E_prime[1, 0] - q0 * (1 - row) if beta == "exact" else E_prime[1, 0]
-            return N / (2 * (K - 1) * coefficient * rho)
-
-        end = -mp.expm1(-2 * mp.mpf(float(orbit.z_distinct[0, -1]))) / mp.mpf(p[-1]) ** 2
-        # Towards the end of the orbit the integrand grows like a power: integrate in the logarithmic
-        # variable.
-        w_end = -mp.log1p(-end * mp.mpf(p[-1]) ** 2)
-        tau = mp.quad(
-            lambda w: time_rate(-mp.expm1(-w) / mp.mpf(p[-1]) ** 2) * mp.exp(-w) / mp.mpf(p[-1]) ** 2,
-            mp.linspace(0, w_end, 4),
-        )
-    expected = eta_Z / K * float(analytic.gamma_integral(t, eta_Y, V, K))
-    # An error e of z_max shows in the integral multiplied by its logarithmic slope, at most 2 (3 + 2 K d) z
-    # e.
-    amplification = max(1.0, 54 * float(orbit.z_distinct[0, -1]))
-    assert float(tau) == pytest.approx(expected, rel=1e-12 * amplification)
-
-
-def test_orbit_is_a_closed_curve_in_one_unknown() -> None:
-    """Assert Eq. (110) between any two distinct tokens, and that the logits sum to 0 over the query's row."""
-    p, p_c, K = np.array([1e-3, 0.2, 0.3, 0.498]), 1e-3, 3
-    orbit = analytic.single_common_token_orbit(np.geomspace(1, 1e12, 7), p, p_c, K, 50, 1.0, 100.0)
-    dominant = orbit.z_distinct[:, -1]
-    for_all = -np.log1p((p[:-1] / p[-1]) ** 2 * np.expm1(-2 * dominant[:, None])) / 2
-    np.testing.assert_allclose(for_all, orbit.z_distinct[:, :-1], rtol=1e-9)
-    np.testing.assert_allclose(orbit.z_common, -K * orbit.z_distinct.sum(axis=1), rtol=1e-14)
-
-
 def test_start_order_and_scalar_time() -> None:
     """Assert that t = 0 is exact, the order of times does not matter, and a scalar time gives one row."""
     arguments = ([0.2, 0.3], 0.5, 3, 30, 1.0, 1.0)
@@ -143,34 +96,6 @@ def test_extreme_times_are_quiet() -> None:
     assert np.all(np.diff(orbit.z_common) < 0)
     assert np.all(np.diff(orbit.z_distinct, axis=0) > 0)
     assert np.all(np.isfinite(other.z_common))
-
-
-@pytest.mark.parametrize(
-    ("changed", "match"),
-    [
-        ({"distinct_probabilities": [0.2, 0.2]}, "sum to 1"),
-        ({"distinct_probabilities": [0.5, 0.0]}, "distinct_probabilities"),
-        ({"distinct_probabilities": [[0.5]]}, "1-d, received 1-d and 2-d"),
-        ({"num_classes": 1}, "num_classes"),
-        ({"vocab_size": 2}, "vocab_size >= num_classes"),
-        ({"eta_Z": 0.0}, "eta_Z"),
-        ({"t": -1.0}, "expected t "),
-        ({"beta": "exakt"}, "did you mean 'exact'"),
-    ],
-)
-def test_bad_input_is_refused(changed: dict, match: str) -> None:
-    """Assert that each argument out of range is refused by name."""
-    arguments: dict = {
-        "t": 1.0,
-        "distinct_probabilities": [0.5],
-        "common_probability": 0.5,
-        "num_classes": 3,
-        "vocab_size": 10,
-        "eta_Y": 1.0,
-        "eta_Z": 1.0,
-    }
-    with pytest.raises(InputError, match=match):
-        analytic.single_common_token_orbit(**(arguments | changed))
 
 
 def test_the_quadrature_resolves_poles_one_panel_from_the_axis() -> None:

@@ -4,10 +4,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.optimize import minimize_scalar
 
 from snapdyn import analytic
-from snapdyn.errors import InputError
 from tests.analytic import mpmath_reference as reference
 
 SIZES = sorted({4, 5, 6, 10, 50, 1000, 10**5, 10**7, *np.random.default_rng(2).integers(4, 10**6, 20).tolist()})
@@ -35,44 +33,6 @@ def test_the_peak_solves_its_equation(V: int) -> None:
         assert abs(float(analytic.transition_time(10, V, 0.3)) / expected - 1) < 1e-12
 
 
-@pytest.mark.parametrize(("K", "V", "eta_Y"), [(10, 1000, 1.0), (1, 2, 0.1), (3, 10**6, 5.0)])
-def test_gamma_is_largest_at_the_peak_time(K: int, V: int, eta_Y: float) -> None:
-    """Assert that a numerical search finds the maximum of gamma at t*."""
-    peak = float(analytic.transition_time(K, V, eta_Y, kind="peak"))
-    minimum = minimize_scalar(
-        lambda x: -analytic.gamma(np.exp(x), eta_Y, V, K),
-        bracket=(np.log(peak) - 1, np.log(peak) + 2),
-        tol=1e-10,
-    )
-    # A maximum is located to the square root of rounding.
-    assert np.exp(minimum.x) == pytest.approx(peak, rel=1e-6)
-
-
-def test_known_values() -> None:
-    """Assert the values of u_+, omega_1 and t* for V = 1000, K = 10, eta_Y = 1, known to seven digits."""
-    assert analytic.u_plus(1000) == pytest.approx(9.116883, abs=5e-7)
-    assert analytic.omega_1(1000) == pytest.approx(0.319804, abs=5e-7)
-    assert analytic.transition_time(10, 1000, 1.0) == pytest.approx(56.40074, abs=5e-6)
-
-
-def test_start_and_end() -> None:
-    """Assert that the start is K ln V/eta_Y, the end 2 (1+omega_1) times that, and both broadcast."""
-    K, V, eta_Y = np.array([1, 5])[:, None], np.array([4, 100, 10**6]), 0.5
-    start = analytic.transition_time(K, V, eta_Y, kind="start")
-    np.testing.assert_allclose(start, K * np.log(V) / eta_Y, rtol=1e-15)
-    end = analytic.transition_time(K, V, eta_Y, kind="end")
-    np.testing.assert_allclose(end, 2 * (1 + analytic.omega_1(V)) * start, rtol=1e-14)
-
-
-@pytest.mark.parametrize("V", [4, 30, 1000, 10**6])
-def test_the_end_is_the_balance_of_the_two_terms_up_to_one_over_V(V: int) -> None:
-    """Assert that at the time exp(V h) = (V-1) V h balance, t0 is later by (2 u_+ + 1) K/(V eta_Y)."""
-    K, eta_Y, u = 7, 0.2, float(analytic.u_plus(V))
-    balance = float(analytic.transition_time(K, V, eta_Y, kind="end")) - K / eta_Y * (2 * u + 1) / V
-    scaled = V * float(analytic.h(balance / K, eta_Y, V))
-    assert np.exp(scaled) == pytest.approx((V - 1) * scaled, rel=1e-9)
-
-
 def test_the_peak_of_a_class_with_its_own_prior() -> None:
     """Assert that gamma of h' = p_n eta_Y/(V-1+exp(V h)), integrated by another solver, peaks at the class's t*."""
     V, eta_Y = 1000, 0.3
@@ -85,10 +45,3 @@ def test_the_peak_of_a_class_with_its_own_prior() -> None:
         # The grid has steps of 0.01/p; near a maximum, errors of the solver move it by less.
         assert abs(float(analytic.transition_time(2, V, eta_Y, prior=p)) - peak) < 0.2 / p
         assert abs(float(analytic.transition_time(2, V, eta_Y)) - peak) > 5 / p
-
-
-@pytest.mark.parametrize("prior", [0.0, -0.5, 1.5, np.nan, [0.5, 2.0]])
-def test_a_prior_is_a_probability(prior: object) -> None:
-    """Assert that other numbers are refused by name."""
-    with pytest.raises(InputError, match=r"^expected prior to be .*, received .*; "):
-        analytic.transition_time(2, 10, 1.0, prior=prior)

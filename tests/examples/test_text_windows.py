@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,31 +10,12 @@ import pytest
 from scipy.special import gammaln
 
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
-from snapdyn.errors import InputError
 from tests.helpers import EXAMPLES, FABLE
 
 SMALL = {"min_count": 2, "min_token_count": 2}
 EXAMPLE = runpy.run_path(str(EXAMPLES / "text_windows.py"))
-agreement, independent_fluctuation = EXAMPLE["agreement"], EXAMPLE["independent_fluctuation"]
+independent_fluctuation = EXAMPLE["independent_fluctuation"]
 norm_fluctuation = EXAMPLE["norm_fluctuation"]
-
-
-def test_agreement_against_dense_sums() -> None:
-    """Assert correlation and difference from dense arrays, of runs that share only some logits; signs are told."""
-    theory_of = SequenceClasses([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]], [1, 3], prior=[1, 2])
-    run_of = SequenceClasses([[0.5, 0, 0.5, 0], [0.2, 0.1, 0.1, 0.6]], [3, 0])  # query 1 is missing
-    theory = integrate(MeanField(theory_of, 1.0, 1.0), [20.0])
-    run = integrate(MeanField(run_of, 1.0, 1.0), [20.0])
-    weight = np.array([[0.5, 0.3, 0.2, 0], [0, 0.1, 0.3, 0.6]]) * [[1 / 3], [2 / 3]]
-    b, a = theory.z[-1], np.zeros((2, 4))
-    a[1] = run.z[-1, 1]  # query 3 is the second row of both; token 0 of it has no weight
-    found = agreement(run, theory)
-    assert found.difference == pytest.approx(np.sqrt((weight * (a - b) ** 2).sum() / (weight * b**2).sum()))
-    covariance = np.cov(a.ravel(), b.ravel(), aweights=weight.ravel())
-    assert found.correlation == pytest.approx(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
-    same, flipped = (agreement(replace(theory, z_support=sign * theory.z_support), theory) for sign in (1, -1))
-    assert (same.correlation, same.difference) == pytest.approx((1.0, 0.0))
-    assert (flipped.correlation, flipped.difference) == pytest.approx((-1.0, 2.0))
 
 
 def test_norm_fluctuation_of_drawn_windows() -> None:
@@ -76,18 +56,6 @@ def test_short_windows_raise_the_frequent_word() -> None:
     np.testing.assert_allclose(moves[-1] / moves[-1][0], law / law[0], atol=4 * 2.3 / 36)
     assert moves[1][0] / moves[2][0] == pytest.approx(3, rel=4 * 2.3 / 12)
     assert moves[0][0] > moves[1][0] > moves[2][0]
-
-
-def test_foreign_input_is_refused() -> None:
-    """Assert one sentence for windows of other classes, a run without classes, and a theory that stands still."""
-    classes, other = (SequenceClasses(np.eye(2), [0, 0], following, vocab_size=4) for following in ([0, 1], [0, 2]))
-    with pytest.raises(InputError, match="received one with another query"):
-        norm_fluctuation(other, classes)
-    run = integrate(MeanField(classes, 1.0, 1.0), [1.0])
-    with pytest.raises(InputError, match="received"):
-        agreement(replace(run, classes=None), run)
-    with pytest.raises(InputError, match="stands still"):
-        agreement(run, replace(run, z_support=0 * run.z_support))
 
 
 def test_example_holds_sgd_against_both_fields(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,11 +22,8 @@ FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startsw
     [
         # the table of probabilities
         (P_LINE, "P = [0.5, 0.5]", "list"),
-        (P_LINE, "P = []", "shape"),
         (P_LINE, "P = [[0.5, 0.5], [1.0]]", "rows of 1 and of 2 numbers"),
         (P_LINE, "P = [[1.5, -0.5, 0.0], [0.5, 0.0, 0.5]]", "non-negative"),
-        (P_LINE, "P = [[nan, 0.5, 0.0], [0.5, 0.0, 0.5]]", "finite"),
-        (P_LINE, "P = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.5]]", "sum to 1, received 0 in row 0"),
         (P_LINE, "P = [[0.5, 0.4, 0.0], [0.5, 0.0, 0.5]]", "sum to 1, received 0.9 in row 0"),
         (P_LINE, 'P = [[0.5, "x", 0.0], [0.5, 0.0, 0.5]]', "P[0][1]"),
         (P_LINE, "", "P or file in [classes], received neither"),
@@ -35,40 +32,26 @@ FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startsw
         (P_LINE, 'file = "P.txt"', ".csv or .npz"),
         # ids and sizes
         ("query = [3, 3]", "query = [3, 6]", "query ids below vocab_size = 6, received 6"),
-        ("query = [3, 3]", "query = [3, -1]", "at least 0, received -1"),
         ("query = [3, 3]", "query = [3]", "one id per class"),
         ("query = [3, 3]", "query = [3, 3.5]", "query[1]"),
-        ("query = [3, 3]", "", "query in [classes]"),
         ("next_token = [4, 5]", "next_token = [4, 60]", "next_token ids below vocab_size = 6, received 60"),
-        ("vocab_size = 6", "vocab_size = 1", "vocab_size"),
         ("vocab_size = 6", "vocab_size = 4", "vocab_size = 4"),
         ("prior = [1.0, 1.0]", "prior = [1.0, 0.0]", "positive"),
         # rates
         ("eta_Y = 1.0", "eta_Y = 0.0", "eta_Y to be a positive finite number, received 0.0"),
-        ("eta_Y = 1.0", "eta_Y = -1.0", "eta_Y"),
-        ("eta_Y = 1.0", "eta_Y = inf", "eta_Y"),
-        ("eta_Y = 1.0", "eta_Y = nan", "eta_Y"),
-        ("eta_Z = 0.5", "eta_Z = 0", "eta_Z"),
         ("eta_Z = 0.5", 'eta_Z = "0.5"', "eta_Z in [system]"),
         ("eta_Z = 0.5", "eta_Z = 0.5\nz_initial = [[1.0]]", "shape (Q, M) = (1, 3)"),
-        ("eta_Z = 0.5", "eta_Z = 0.5\nz_initial = [[1.0], [1.0, 2.0]]", "z_initial"),
         # times and solver
         ("times = [0.5, 1.0]", "times = [1.0, 0.5]", "strictly increasing"),
-        ("times = [0.5, 1.0]", "times = [-0.5, 1.0]", "at least 0"),
-        ("times = [0.5, 1.0]", "times = []", "at least one time"),
         ("times = [0.5, 1.0]", "", "first and last, or times"),
         ("times = [0.5, 1.0]", "times = [0.5, 1.0]\nlast = 3.0", "keep one way"),
         ("times = [0.5, 1.0]", "first = 10.0\nlast = 1.0", "last time after the first"),
-        ("times = [0.5, 1.0]", "first = 1.0\nlast = 10.0\ncount = 1", "count"),
         ('method = "auto"', 'method = "DOP85"', "did you mean 'DOP853'"),
-        ("rtol = 1e-6", "rtol = 0.0", "rtol"),
         # typing errors
         ("eta_Y = 1.0", "eta_y = 1.0", "did you mean 'eta_Y'"),
-        ("eta_Y = 1.0", "", "eta_Y in [system]"),
         ('kind = "MeanField"', 'kind = "MeanFeld"', "did you mean 'MeanField'"),
         ('kind = "MeanField"', "", "add kind = one of MeanField"),
         ("[run]", "[runs]", "did you mean 'run'"),
-        ("[run]", "", "[run]"),
         ("[system]", "[[system]]", "to be a section"),
         ("eta_Y = 1.0", "eta_Y = ", "line 12"),
     ],
@@ -79,16 +62,18 @@ def test_faulty_file(right: str, wrong: str, hint: str, tmp_path: Path, capsys: 
     assert hint in refusal(TABLE.replace(right, wrong), tmp_path, capsys)
 
 
-def test_missing_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that a system of classes without classes is refused."""
-    text = TABLE[TABLE.index("[system]") :]
-    assert "expected a section [classes]" in refusal(text, tmp_path, capsys)
-
-
-def test_classes_nobody_uses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that classes given to the reduced system are refused rather than ignored."""
-    text = '[classes]\nkind = "syn_small"\n' + REDUCED
-    assert "expected no [classes]" in refusal(text, tmp_path, capsys)
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (TABLE[TABLE.index("[system]") :], "expected a section [classes]"),
+        ('[classes]\nkind = "syn_small"\n' + REDUCED, "expected no [classes]"),
+    ],
+)
+def test_classes_that_are_missing_or_that_nobody_uses(
+    text: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert that they are refused rather than ignored."""
+    assert hint in refusal(text, tmp_path, capsys)
 
 
 @pytest.mark.parametrize("example", FILES, ids=lambda path: path.stem)
@@ -100,11 +85,6 @@ def test_example(example: Path, tmp_path: Path) -> None:
     assert trajectory.status == "finished"
     # Rounding of some thousand steps, each with entries of order 1.
     assert all(violation.max() < 1e-11 for violation in trajectory.invariants.values())
-
-
-def test_examples_exist() -> None:
-    """Assert that the examples were found."""
-    assert len(FILES) >= 4
 
 
 def written(folder: Path, text: str) -> Path:
@@ -133,9 +113,7 @@ def test_a_file_of_simulate_gives_rates_start_and_duration() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[check]\neta_Y = 1.0\neta_Z = 0.1\n", r"\[classes\]"),
         ('[classes]\nkind = "syn_small"\n', r"\[check\]"),
-        ('[classes]\nkind = "syn_small"\n[check]\neta_Y = 1.0\n', "eta_Z"),
         ('[classes]\nkind = "syn_small"\n[check]\neta_Y = 1.0\neta_Z = 0.1\nrung = []\n', "rungs"),
         (
             '[system]\nkind = "SingleCommonToken"\nnum_classes = 5\nvocab_size = 100\neta_Y = 1.0\neta_Z = 1.0\n'

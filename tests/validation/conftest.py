@@ -1,38 +1,46 @@
-"""Fixtures of the tests of validation: one quick run of the register."""
+"""Fixtures of the tests of validation: quick results of claims."""
 
 from __future__ import annotations
 
 import fcntl
-import json
+import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from snapdyn.dynamics.files.storage import hashed_name, library_versions, replacing, source_hash
-from snapdyn.validation import CLAIMS, Report, validate
+from snapdyn.validation import CLAIMS, ClaimResult
 from snapdyn.validation.store import ROOMS, decoded, encoded
+from snapdyn.validation.verdicts import check_claim
 
 
 @pytest.fixture(scope="session")
-def report(request: pytest.FixtureRequest) -> Report:
-    """Quick run of the whole register, shared by all processes of a test run.
+def checked(request: pytest.FixtureRequest) -> Callable[[str], ClaimResult]:
+    """From the id of a claim to its quick result, computed once for all processes of a test run.
 
-    It is kept in pytest's cache under the hash of the code and the libraries that it depends on: a test run with the
-    same code does not compute the same numbers again.
+    Results are kept in pytest's cache under the hash of the code and the libraries that they depend on: a test run with
+    the same code does not compute them again. A process waits for another one only while that computes the same claim.
     """
-    cache = request.config.cache
-    assert cache is not None
-    folder = Path(cache.mkdir("register"))
-    kept = folder / f"{hashed_name((source_hash(*ROOMS), sorted(library_versions().items())))}.json"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            computed = validate()
-            for outdated in folder.glob("*.json"):
-                outdated.unlink()
-            with replacing(kept) as temporary:
-                claims = [encoded(result) for result in computed.claims]
-                temporary.write_text(json.dumps({"seconds": computed.seconds, "claims": claims}), encoding="utf-8")
-    document = json.loads(kept.read_text(encoding="utf-8"))
-    results = (decoded(text, entry) for text, entry in zip(document["claims"], CLAIMS.values(), strict=True))
-    return Report("quick", tuple(results), document["seconds"])
+    cache_of_pytest = request.config.cache
+    assert cache_of_pytest is not None
+    folder = Path(cache_of_pytest.mkdir("register")) / hashed_name(
+        (source_hash(*ROOMS), sorted(library_versions().items()))
+    )
+    folder.mkdir(exist_ok=True)
+    for other in folder.parent.iterdir():
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)
+
+    @cache
+    def result_of(id_: str) -> ClaimResult:
+        kept = folder / f"{id_}.json"
+        with (folder / f"{id_}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                with replacing(kept) as temporary:
+                    temporary.write_text(encoded(check_claim(CLAIMS[id_], "quick")), encoding="utf-8")
+        return decoded(kept.read_text(encoding="utf-8"), CLAIMS[id_])
+
+    return result_of

@@ -41,12 +41,6 @@ def test_a_false_statement_falls_and_is_stored(tmp_path) -> None:
     assert stored.mechanism == ""
 
 
-def test_the_same_seed_finds_the_same_and_another_one_draws_others() -> None:
-    first, again, other = (attacked(MINE, 0, 0.5, seed) for seed in (1, 1, 2))
-    assert first.worst == again.worst
-    assert first.worst != other.worst
-
-
 def test_a_counterexample_must_survive_a_second_integrator() -> None:
     """Assert that what only the first integrator shows is not confirmed."""
 

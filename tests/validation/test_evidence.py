@@ -39,31 +39,16 @@ def test_a_control_with_the_statements_own_number_gives_no_verdict(number: float
 
 
 def test_a_claim_adds_to_its_evidence() -> None:
+    """Assert verdict and conclusion of a claim of one's own, whatever its argument is called."""
+
     @sd.claim("seven", source="own", title="Seven", statement="7 < 8")
-    def seven(found: sd.Evidence) -> None:
-        found.holds("seven", "arithmetic", 7.0, at_most=8.0)
-        found.control("nine", "arithmetic", 9.5, at_most=8.0)
-        found.conclusion = f"Measured at level {found.level}."
-
-    try:
-        (result,) = sd.validate("seven", level="full", jobs=1).claims
-        assert (result.verdict, result.evidence.conclusion) == ("holds", "Measured at level full.")
-    finally:
-        del sd.validation.CLAIMS["seven"]
-
-
-def test_the_name_of_the_argument_is_free() -> None:
-    """Assert that a function whose argument is called `level` gets the evidence, too."""
-
-    @sd.claim("level-claim", source="own", title="Seven", statement="7 < 8")
-    def level_claim(level: sd.Evidence) -> None:
+    def seven(level: sd.Evidence) -> None:
         level.holds("seven", "arithmetic", 7.0, at_most=8.0)
         level.control("nine", "arithmetic", 9.5, at_most=8.0)
+        level.conclusion = f"Measured at level {level.level}."
 
-    try:
-        assert sd.validate("level-claim", jobs=1).claims[0].verdict == "holds"
-    finally:
-        del sd.validation.CLAIMS["level-claim"]
+    (result,) = sd.validate("seven", level="full", jobs=1).claims
+    assert (result.verdict, result.evidence.conclusion) == ("holds", "Measured at level full.")
 
 
 def test_sympy_proves_and_rejects_what_is_printed() -> None:

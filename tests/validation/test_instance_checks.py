@@ -41,9 +41,9 @@ def text_classes(folder: Path) -> sd.SequenceClasses:
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["zipf", "syn_medium", "text"])
 def test_every_claim_answers_on_unlike_data(data: str, tmp_path: Path) -> None:
+    """Assert a status with its reason for every claim, and that none fails that the register lets hold."""
     classes = {"zipf": zipf_classes, "syn_medium": lambda: sd.syn_medium(3), "text": lambda: text_classes(tmp_path)}
     report = sd.check(classes[data](), eta_Y=0.5, eta_Z=1e-3, rungs="all")
-    assert [result.id for result in sd.check(sd.syn_small(), 1.0, 0.1, only="lemma").claims]
     assert {result.id for result in report.claims} == set(sd.validation.CLAIMS)
     for result in report.claims:
         assert result.status in STATUSES
@@ -63,8 +63,7 @@ def test_forms_of_the_report() -> None:
     document = json.loads(report.to_json())
     assert [entry["id"] for entry in document["claims"]] == ["conservation", "figure6"]
     assert set(document["claims"][0]) >= {"id", "status", "conditions", "measured", "bound", "sentence"}
-    assert document["claims"][0]["status"] == "holds"
-    assert document["claims"][1]["status"] == "not applicable"
+    assert [entry["status"] for entry in document["claims"]] == ["holds", "not applicable"]
     assert document["claims"][1]["measured"] is None
     assert document["settings"]["eta_Z"] == 0.01
     latex = report.to_latex()
@@ -73,8 +72,6 @@ def test_forms_of_the_report() -> None:
     assert "<td>holds</td>" in report._repr_html_()
     assert "conservation: Holds: " in report.to_text()
     assert repr(report) == "InstanceReport(1 holds, 1 not applicable)"
-    with pytest.raises(KeyError):
-        report["lemma1"]
 
 
 def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
@@ -143,60 +140,35 @@ def test_statuses_follow_margins_and_conditions() -> None:
 
 
 def test_start_length_and_momentum_reach_the_run() -> None:
+    """Assert that "conservation" holds on runs with each, and the overlaps of the attention of a start."""
     classes = sd.syn_small()
     start = np.zeros((2, classes.num_tokens))
     start[:, 0] = 1.0
     for options in ({"start": start}, {"seq_len": 2000}, {"momentum": 0.9}):
-        report = sd.check(classes, 1.0, 0.01, t_end=50.0, only="conservation", **options)
-        assert report.claims[0].rung == "mean field"
-        assert report.claims[0].status == "holds"
-    instance = Instance.of(classes, 1.0, 0.01, 50.0, start=start)
+        (result,) = sd.check(classes, 1.0, 0.01, t_end=50.0, only="conservation", **options).claims
+        assert (result.rung, result.status) == ("mean field", "holds")
     weights = classes.P.toarray() * np.exp(start[classes.query_index])
     f = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    assert np.allclose(instance.gram, f @ f.T, atol=1e-12)
-    assert Instance.from_dict(json.loads(json.dumps(instance.to_dict()))).to_dict() == instance.to_dict()
+    assert np.allclose(Instance.of(classes, 1.0, 0.01, 50.0, start=start).gram, f @ f.T, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("odd", "message"),
     [
-        (((sd.syn_small().P.toarray()), 1.0, 0.1), "SequenceClasses"),
-        ((sd.syn_small(), 0.0, 0.1), "eta_Y"),
-        ((sd.syn_small(), 1.0, -1.0), "eta_Z"),
-        ((sd.syn_small(), 1.0, 0.1, 0.0), "t_end"),
-        ((sd.syn_small(), 1.0, 0.1, None, "theorme4"), "did you mean 'theorem4'"),
+        ({"classes": sd.syn_small().P.toarray()}, "SequenceClasses"),
+        ({"eta_Y": 0.0}, "eta_Y"),
+        ({"t_end": 1e200}, "t_end"),
+        ({"eta_Z": 1e300}, "eta_Z"),
+        ({"only": "theorme4"}, "did you mean 'theorem4'"),
+        ({"start": np.zeros((3, 2))}, "shape"),
+        ({"rungs": ["nowhere"]}, "rung"),
+        ({"progress": 3}, "progress"),
     ],
 )
-def test_bad_input_is_answered_with_a_sentence(arguments, message: str) -> None:
-    with pytest.raises(sd.InputError, match=message):
-        sd.check(*arguments)
-
-
-@pytest.mark.parametrize("options", [{"momentum": 1.0}, {"seq_len": 0}, {"rungs": ["nowhere"]}])
-def test_bad_options(options) -> None:
-    with pytest.raises(sd.InputError, match="expected"):
-        sd.check(sd.syn_small(), 1.0, 0.1, only="conservation", **options)
-
-
-@pytest.mark.parametrize(
-    "odd",
-    [
-        {"t_end": 1e-300},
-        {"t_end": 1e200},
-        {"eta_Z": 1e300},
-        {"eta_Y": 1e-300},
-        {"momentum": 1.0},
-        {"start": np.zeros((3, 2))},
-        {"rungs": 3},
-        {"progress": 3},
-        {"seq_len": 0},
-    ],
-)
-def test_odd_values_are_refused_in_one_sentence(odd: dict[str, Any]) -> None:
+def test_bad_input_is_answered_with_a_sentence(odd: dict[str, Any], message: str) -> None:
     """Assert an InputError of one line for times and rates that float64 does not hold, and for wrong arguments."""
-    with pytest.raises(sd.InputError, match="expected") as refused:
-        sd.check(sd.syn_small(), **({"eta_Y": 1.0, "eta_Z": 1.0} | odd))
-    assert "\n" not in str(refused.value)
+    with pytest.raises(sd.InputError, match=rf"^expected .*{message}"):
+        sd.check(**({"classes": sd.syn_small(), "eta_Y": 1.0, "eta_Z": 1.0} | odd))
 
 
 def test_without_a_bias_the_claim_on_biases_is_not_applicable() -> None:
@@ -253,38 +225,22 @@ def test_parameters_of_another_theory() -> None:
         assert report["lemma13"].status == "not applicable"
         assert report.settings["arms"] == arms
     beyond = sd.check({"eta": 20.0, "r": 0.9, "arms": 3}, only="bandit-limit")["bandit-limit"]
-    assert (beyond.status, beyond.sentence) == (
-        "outside",
-        "Outside: it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10.",
-    )
     on_classes = sd.check(sd.syn_small(), 1.0, 1.0, only="bandit-limit")["bandit-limit"]
-    assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in on_classes.sentence
+    for answer in (beyond, on_classes):
+        assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in answer.sentence
+    assert beyond.status == "outside"
 
 
 @pytest.mark.usefixtures("bandit")
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ({"eta": 0.3, "r": 0.2}, {}, "parameters of one of these claims .eta, r, arms.*received eta, r"),
-        ({"eta": 0.3, "r": 0.2, "arm": 3}, {}, "received eta, r, arm"),
-        ({}, {}, "received none"),
+        ({"eta": 0.3, "r": 0.2, "arm": 3}, {}, "parameters of one of these claims .eta, r, arms.*received eta, r, arm"),
         ({"eta": 0.3, "r": 0.2, "arms": 2.5}, {}, "arms as a whole number, received 2.5"),
         ({"eta": np.nan, "r": 0.2, "arms": 2}, {}, "eta as a finite number"),
-        ({"eta": "a", "r": 0.2, "arms": 2}, {}, "eta"),
         ({"eta": 0.3, "r": 0.2, "arms": 2}, {"eta_Y": 1.0}, "put rates and times into the mapping"),
     ],
 )
 def test_parameters_that_no_claim_has(given, options, message: str) -> None:
     with pytest.raises(sd.InputError, match=message):
         sd.check(given, only="bandit-limit", **options)
-
-
-def test_a_limit_of_the_search_is_a_condition_of_the_statement() -> None:
-    """Assert that half the time at twice eta_Y, searched for eta_Z/eta_Y <= 1e-4, is not asked of fast attention.
-
-    These classes need 1.3 % more than half the time, where 1 % is allowed.
-    """
-    P = np.array([[0.325, 0.475, 0.2, 0, 0, 0, 0], [0.325, 0, 0, 0.475, 0.2, 0, 0], [0.325, 0, 0, 0, 0, 0.475, 0.2]])
-    classes = sd.SequenceClasses(P, [0, 0, 0], vocab_size=7)
-    assert sd.check(classes, 1.0, 2.6, only="insight-a")["insight-a"].status == "outside"
-    assert sd.check(classes, 1.0, 1e-4, only="insight-a")["insight-a"].status == "holds"

@@ -44,11 +44,6 @@ def test_slow_attention_has_no_onset_and_the_shares_scale() -> None:
     assert LITTLE_MEMORY.measure(instance) < 0.1
 
 
-@pytest.mark.parametrize("name", ["theorem2a-memory", "theorem2a-late", "theorem2a-strong-slow"])
-def test_stored_falls_are_outside(name: str) -> None:
-    assert not LITTLE_MEMORY.on(load(name).instance).holds
-
-
 def test_stabilised_steps_are_those_of_fourth_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert 1e-3: RKL2 in steps of half an e-fold of the fastest class errs by less, and needs fewer evaluations."""
     instance = Instance.of(single_common_token(40, 2, 0.3, 10**5), 1.0, 0.01, 1e5)

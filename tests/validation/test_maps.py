@@ -7,43 +7,23 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import (
-    FrozenDecoder,
-    MeanField,
-    ModifiedDecoder,
     SequenceClasses,
-    integrate,
     log_times,
     single_common_token,
 )
 from snapdyn.validation.maps import (
     classes_of_overlap,
     common_logit_ratio,
-    decoder_map,
     distinct_fall_map,
-    fall_onset,
     flow_at_ratio,
     momentum_map,
     rates_map,
 )
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import fallen
-from snapdyn.validation.pictures import Map
 from snapdyn.validation.properties import Property
 from snapdyn.validation.sample_classes import correlated_classes
-from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
-
-
-@pytest.mark.parametrize("correlation", [0.03, 0.5, 1.0, 10.0])
-def test_classes_have_the_correlation_asked_for(correlation: float) -> None:
-    """Assert |lambda_1| K by dense eigenvalues, one common token and different profiles."""
-    classes = correlated_classes(correlation, seed=3)
-    f = classes.P.toarray()
-    f /= np.linalg.norm(f, axis=1, keepdims=True)
-    eigenvalues = np.linalg.eigvalsh(f @ f.T - np.eye(5))
-    assert np.abs(eigenvalues).max() * 5 == pytest.approx(correlation, rel=1e-9)
-    assert classes.common_tokens().tolist() == [0]
-    assert np.ptp(classes.P[:, [0]].toarray()) > 0
 
 
 @pytest.mark.parametrize("rho", [1e-5, 0.01, 0.3])
@@ -74,62 +54,6 @@ def test_published_finding_F4_follows_the_law() -> None:
         assert law_of_ratio(classes, t) == pytest.approx(measured, rel=10 / V + 9 * float(classes.gram()[0, 1]))
 
 
-def test_the_law_holds_where_overlap_is_large() -> None:
-    """Assert the law at X = rho V h = 2, where 1 + V E' alone is off by a factor above 2."""
-    classes, t = classes_of_overlap(0.12, 3, 1_000_000), 6 * np.log(1e6)
-    measured = common_logit_ratio(classes, t)
-    assert measured == pytest.approx(law_of_ratio(classes, t), rel=0.02)
-    assert measured < 0.5 * (1 + 1e6 * classes.E_prime()[0, 1])
-
-
-def test_the_denominator_is_the_original_flows_own_beta() -> None:
-    """Assert (exp(x)-1)/x + exp(x) - 1 for -C_k (e_n - alpha_n) (V-1)/iota, from the original flow's own coefficients.
-
-    Y = F C gives g_n = sum_k f_k C_k.(e_n - alpha_n); C = G^{-1} W. Left out: K/V + (K-1) rho, twice.
-    """
-    K, V, rho = 3, 100_000, 0.05
-    classes = classes_of_overlap(rho, K, V)
-    run = integrate(FrozenDecoder(classes, 1.0), [50.0, 1e3, 1e5], rtol=1e-10, atol=1e-13, save_decoder=True)
-    Y, rows, columns = run.require_decoder()
-    f = classes.decoder_inputs().toarray()
-    multiplicity = np.where(columns >= 0, 1.0, V - K)
-    for step in range(3):
-        table = Y[step][rows[: classes.num_tokens]]
-        W = f @ table
-        C = np.linalg.solve(f @ f.T, W)
-        logits = W[0] - W[0].max()
-        alpha = np.exp(logits) / (multiplicity * np.exp(logits)).sum()
-        error = -alpha
-        error[0] = (multiplicity * alpha).sum() - alpha[0]
-        gradient = (C * multiplicity) @ error
-        x = rho * C[0, 0]
-        predicted = np.expm1(x) / x + np.expm1(x)
-        assert -gradient[1] / gradient[0] * (V - 1) == pytest.approx(predicted, rel=2 * (K / V + (K - 1) * rho))
-
-
-def test_fallen_sees_a_fall_and_nothing_else() -> None:
-    """Assert which tokens count as fallen on the F10 counterexample of two classes, and none under Eq. (10)."""
-    instance = load("theorem2a-memory").instance
-    times = np.geomspace(1, 1e5, 100)
-    run = integrate(MeanField(instance.classes, 1.0, instance.eta_Z), times, rtol=1e-9, atol=1e-13)
-    seen = fallen(run)
-    z = run.z[:, 0, instance.classes.distinct_tokens()]
-    assert seen[-1].tolist() == [bool(z[-1, i] < z[:, i].max() - 1e-5 * np.abs(run.z).max()) for i in range(2)]
-    assert seen.any()
-    assert (np.diff(seen.astype(int), axis=0) >= 0).all()
-    frozen = integrate(ModifiedDecoder(instance.classes, 1.0, instance.eta_Z), times)
-    assert not fallen(frozen).any()
-
-
-def test_the_onset_of_the_fall_follows_the_square_of_the_logarithm() -> None:
-    """Assert that the fall begins at the same (eta_Z/eta_Y) (V h)^2 within 20 % while t varies by 1e20."""
-    classes, times = load("theorem2a-memory").instance.classes, np.geomspace(1, 1e32, 600)
-    found = np.array([fall_onset(classes, ratio, times) for ratio in (0.1, 0.01, 1e-3)])
-    assert found[-1, 0] / found[0, 0] > 1e20
-    assert np.ptp(found[:, 1]) / found[:, 1].mean() < 0.2
-    assert np.isnan(fall_onset(classes, 1e-3, times[:100])).all()
-
-
 def test_momentum_map_by_its_closed_form() -> None:
     """Assert the error of the clock i/(1-mu): D (1-mu^i)/(i - D (1-mu^i)), D = mu/(1-mu), up to eta t."""
     found = momentum_map("quick")
@@ -155,15 +79,6 @@ def test_map_holds_the_mean_over_its_instances() -> None:
     assert {line.kind for line in found.boundaries} == {"printed"}
 
 
-def test_a_map_has_a_row_per_y_and_nan_for_no_number() -> None:
-    """Assert the order of the axes, and NaN where `measure` has no number."""
-    found = Map.over(
-        "t", ("a", np.array([1, 2, 3])), ("b", np.array([1, 2])), "q", lambda x, y: None if x == y else 10 * y + x, 0.0
-    )
-    np.testing.assert_array_equal(found.violation, [[np.nan, 12, 13], [21, np.nan, 23]])
-    assert (found.xlabel, found.ylabel) == ("a", "b")
-
-
 def test_map_of_a_property_over_the_rates() -> None:
     """Assert that every cell is the property's number at its own eta_Z/eta_Y and V, NaN where there is none."""
 
@@ -174,13 +89,3 @@ def test_map_of_a_property_over_the_rates() -> None:
     assert np.isnan(found.violation[0]).all()
     np.testing.assert_allclose(found.violation[1:], np.outer(found.y[1:], found.x), rtol=1e-12)
     assert (found.quantity, found.threshold) == ("product", 1.0)
-
-
-def test_decoder_map_holds_the_margins_of_its_cells() -> None:
-    """Assert number less bound of two equal classes in every cell, and whole V."""
-    speed = Property("V h", "test", lambda i: Measured(analytic.h(i.t_end / 2, i.eta_Y, i.vocab_size), at_most=0.01))
-    found = decoder_map(speed, "title", False)
-    assert found.violation.shape == (13, 13)
-    assert (found.y == found.y.astype(int)).all()
-    expected = [[analytic.h(5000.0, eta_Y, V) - 0.01 for eta_Y in found.x] for V in found.y]
-    np.testing.assert_allclose(found.violation, expected, rtol=1e-12)

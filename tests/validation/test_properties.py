@@ -1,9 +1,13 @@
 """Measured numbers, conditions and properties."""
 
+from collections.abc import Callable
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import snapdyn as sd
+from snapdyn.validation.register import Headline
 from snapdyn.validation.search.instance import Instance
 
 
@@ -12,29 +16,6 @@ def instance(**changes) -> Instance:
     P = np.array([[0.2, 0.8, 0.0], [0.4, 0.0, 0.6]])
     facts = {"P": P, "query": np.zeros(2, int), "weights": np.ones(2), "vocab_size": 50}
     return Instance(**(facts | {"eta_Y": 1.0, "eta_Z": 0.1, "t_end": 100.0} | changes))
-
-
-@pytest.mark.parametrize(
-    ("measured", "margin", "holds", "decided"),
-    [
-        (sd.Measured(2.0, at_most=3.0), 1.0, True, True),
-        (sd.Measured(2.0, at_least=3.0), -1.0, False, True),
-        (sd.Measured(3.1, at_most=3.0, error=0.2), -0.1, True, False),
-        (sd.Measured(3.5, at_most=3.0, error=0.2), -0.5, False, True),
-        (sd.Measured(3.0, at_most=3.0), 0.0, True, True),
-    ],
-)
-def test_margin_is_positive_where_the_statement_holds(measured, margin, holds, decided) -> None:
-    assert measured.margin == pytest.approx(margin)
-    assert (measured.holds, measured.decided) == (holds, decided)
-
-
-@pytest.mark.parametrize("bounds", [{}, {"at_most": 1.0, "at_least": 0.0}])
-def test_a_number_needs_exactly_one_bound(bounds) -> None:
-    with pytest.raises(sd.InputError, match="at_most or at_least"):
-        sd.Measured(1.0, **bounds)
-    with pytest.raises(sd.InputError, match="at_most or at_least"):
-        sd.Evidence().holds("x", "arithmetic", 1.0, **bounds)
 
 
 def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
@@ -56,10 +37,7 @@ def test_shared_conditions_on_known_instances() -> None:
     E = float(case.P[0] @ case.P[1] / np.linalg.norm(case.P[0]) / np.linalg.norm(case.P[1]))
     assert case.correlation == pytest.approx(2 * E)
     assert known.WEAK_CORRELATION.on(case).value == pytest.approx(2 * E)
-    assert known.ONE_COMMON_TOKEN.on(case).value == 1
-    assert known.UNIFORM.on(case).holds
     assert not known.UNIFORM.on(instance(weights=np.array([1.0, 2.0]))).holds
-    assert known.OWN_NEXT_TOKENS.on(case).holds
     assert not known.OWN_NEXT_TOKENS.on(instance(next_token=np.zeros(2, int))).holds
     assert known.ONE_QUERY.on(instance(query=np.array([0, 1]))).value == 2
     assert not known.OVERLAPPING.on(instance(P=np.eye(2))).holds
@@ -85,3 +63,33 @@ def test_the_error_by_rounding_is_measured() -> None:
     assert same.error < 1e-13
     assert same.decided
     assert same.value == plain.value
+
+
+FAMILY = sd.Family("two")
+WRONG: dict[str, Callable[[], object]] = {
+    "measured": lambda: sd.Evidence().holds("error", "SGD", pd.Series([1.0, 2.0]), at_most=1.0),  # type: ignore[arg-type]
+    "no bound": lambda: sd.Measured(1.0),
+    "two bounds": lambda: sd.Evidence().holds("x", "arithmetic", 1.0, at_most=1.0, at_least=0.0),
+    "cases": lambda: sd.Property("p", "SGD", lambda i: None, FAMILY, cases=[FAMILY]),  # type: ignore[arg-type]
+    "domain": lambda: sd.Property("p", "SGD", lambda i: None, "two"),  # type: ignore[arg-type]
+    "evaluations": lambda: sd.Property("p", "SGD", lambda i: None, FAMILY, evaluations=(0, 1)),
+    "empty box": lambda: sd.Box(),
+    "range of a box": lambda: sd.Box(eta=(1.0, 0.1)),
+    "logarithm of 0": lambda: sd.Box(eta=(0.0, 0.1, "log")),
+    "one end": lambda: sd.Box(eta=(1.0,)),  # type: ignore[arg-type]
+    "range": lambda: sd.Family("two", vocab_size=(100, 10)),
+    "line": lambda: sd.Picture.line("l", [1.0, 2.0], [1.0]),
+    "lines": lambda: sd.Picture("x", "y", "line"),  # type: ignore[arg-type]
+    "attribute of a claim": lambda: sd.claim("x", source="own", title="t", statement="s", answer="No."),
+    "claim without a title": lambda: sd.claim("x", source="own", statement="s"),
+    "headline": lambda: sd.Claim("x", "own", "t", "s", headline="a"),  # type: ignore[arg-type]
+    "rank": lambda: Headline(0, "a", "b"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_odd_arguments_are_refused_in_one_line(name: str) -> None:
+    """Assert an InputError whose message is one line with what was expected and what was received."""
+    with pytest.raises(sd.InputError, match=r"^expected .*received") as caught:
+        WRONG[name]()
+    assert str(caught.value).isprintable()

@@ -18,13 +18,13 @@ def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
     return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
 
 
-@pytest.mark.parametrize("K", [2, 3, 4])
+@pytest.mark.parametrize("K", [2, 4])
 def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
     """Assert F6: identical overlaps satisfy weak correlation and the lower bound together only above 36 K^2 (K-1)^2."""
     threshold = 36 * K**2 * (K - 1) ** 2
     # |lambda| is (K-1) rho and rho: the best rho lies just below 1/(K(K-1)).
     best = (1 - 1e-6) / (K * (K - 1))
-    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 60), best)
+    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 30), best)
     for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
         verdicts = []
         for rho in grid:
@@ -36,24 +36,13 @@ def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
 def test_assumptions_report_what_is_measured() -> None:
     """Assert bounds and measured values against the definition, each condition able to fail and to hold."""
     classes = identical_overlaps(3, 0.1, 400)
-    conditions = {c.name: c for c in assumption_2(classes)}
-    assert set(conditions) == {"large vocabulary", "weak correlation", "lower bound on overlap"}
-    weak = conditions["weak correlation"]
-    assert math.isclose(weak.value, 0.2, rel_tol=1e-12)
-    assert math.isclose(weak.bound, 1 / 3)
-    assert weak.holds
-    lower = conditions["lower bound on overlap"]
-    assert math.isclose(lower.value, 0.1, rel_tol=1e-12)
-    assert math.isclose(lower.bound, 0.3)
-    assert not lower.holds
-    large = conditions["large vocabulary"]
-    assert math.isclose(large.value, 400 / 9)
-    assert large.holds
-    strong = {c.name: c for c in assumption_2(identical_overlaps(3, 0.2, 40))}
-    assert not strong["weak correlation"].holds
-    assert not strong["large vocabulary"].holds
-    assert str(weak) == "0.2 <= 0.333"
-    assert str(lower) == "0.1, must be at least 0.3"
+    measured = {c.name: (c.value, c.bound, c.holds) for c in assumption_2(classes)}
+    assert measured == {
+        "large vocabulary": (pytest.approx(400 / 9), 10.0, True),
+        "weak correlation": (pytest.approx(0.2), pytest.approx(1 / 3), True),
+        "lower bound on overlap": (pytest.approx(0.1), pytest.approx(0.3), False),
+    }
+    assert [c.holds for c in assumption_2(identical_overlaps(3, 0.2, 40))][:2] == [False, False]
 
 
 def test_assumptions_follow_the_logits() -> None:

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 
-from snapdyn.validation import Evidence, Measured
+from snapdyn.validation import Evidence
 from snapdyn.validation.verdicts import check_claim
-from tests.validation.helpers import check, checks_of, claim_of, result_of
-
-
-def test_signal_is_that_of_the_weakest_control() -> None:
-    """Assert that signal over tolerance looks at controls only, takes the smallest, and is NaN without one."""
-
-    def signal(*checks: Measured) -> float:
-        return result_of(checks=checks).signal
-
-    statement = check("a", "test", 1e-3, 1.0)
-    controls = [check("b", "test", value, 1.0, role="control") for value in (7.0, 3.0)]
-    symbolic = check("c", "symbolic", 1, 0, role="control")
-    assert signal(statement, *controls, symbolic) == 3.0
-    assert signal(statement, symbolic) == math.inf
-    assert math.isnan(signal(statement))
+from tests.validation.helpers import checks_of, claim_of, result_of
 
 
 def test_a_result_says_how_to_repeat_it_and_on_what_it_rests() -> None:

@@ -13,8 +13,8 @@ from snapdyn.validation import fit_order
 X = 0.2 * 2.0 ** -np.arange(6)
 
 
-@given(order=st.sampled_from([-1.0, 0.5, 1.0, 2.0]), constant=st.floats(1e-6, 1e6), next_=st.floats(-0.9, 0.9))
-@settings(max_examples=60, deadline=None)
+@given(order=st.sampled_from([-1.0, 0.5, 1.0, 2.0]), constant=st.floats(1e-6, 1e6), next_=st.floats(-1.0, 3.0))
+@settings(max_examples=30, deadline=None)
 def test_known_order_is_recovered_and_neighbours_are_rejected(order: float, constant: float, next_: float) -> None:
     """Assert that y = C x^p (1 + a x) agrees with p, and with no order half a unit away."""
     fitted = fit_order(X, constant * X**order * (1 + next_ * X), next_order=1.0)
@@ -78,7 +78,6 @@ def test_noise_that_hides_the_order_decides_nothing() -> None:
         ([1, 2, 3], [1, 2, 3], None, 1.0, "at least 4"),
         ([1, 2, 3], [1, 2], None, None, "one length"),
         ([1, 2, 3], [1, 0, 3], None, None, "positive finite y"),
-        ([1, 2, 3], [1, 2, 3], [1, -1, 1], None, "positive finite y_error"),
         ([1, 2, 3, 4], [1, 2, 3, 4], None, 0.0, "next_order other than 0"),
     ],
 )
@@ -88,15 +87,7 @@ def test_bad_input_is_named(x: list, y: list, error: list | None, next_order: fl
         fit_order(x, y, error, next_order)
 
 
-@pytest.mark.parametrize("a", [3.0, 1.0, 0.3, -1.0])
-def test_next_term_does_not_hide_the_order(a: float) -> None:
-    """Assert that order 1 with a next term a x is found for either sign of a."""
-    x = 0.2 * 2.0 ** -np.arange(6)
-    assert fit_order(x, x * (1 + a * x), next_order=1.0).agrees(1.0)
-
-
 @pytest.mark.parametrize(("power", "a"), [(0.8, 3.0), (0.9, 3.0), (0.9, 1.0), (1.1, -1.0)])
 def test_next_term_does_not_excuse_a_wrong_order(power: float, a: float) -> None:
     """Assert that a wrong power is rejected even where the next term pushes its slope towards 1."""
-    x = 0.2 * 2.0 ** -np.arange(6)
-    assert not fit_order(x, x**power * (1 + a * x), next_order=1.0).agrees(1.0)
+    assert not fit_order(X, X**power * (1 + a * X), next_order=1.0).agrees(1.0)

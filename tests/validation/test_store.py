@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +85,7 @@ def test_a_stored_result_is_exact() -> None:
     assert bits(decoded(encoded(result), result.claim)) == bits(result)
 
 
-@pytest.mark.parametrize("place", [0, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+@pytest.mark.parametrize("place", [0, 0.01, 0.5, 0.99])
 @pytest.mark.parametrize("damage", ["changed", "cut"])
 def test_damage_is_noticed(place: float, damage: str) -> None:
     """Assert that a stored result with one character changed, or its end lost, is refused wherever that is."""
@@ -117,17 +116,14 @@ def test_cache_folder(settings: dict[str, str], folder: str, monkeypatch: pytest
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file with three claims, loaded; a cache folder and a log of this test."""
     file = tmp_path / "mine.py"
     file.write_text(FILE)
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    before = dict(CLAIMS)
     load_claims(file)
-    yield file
-    CLAIMS.clear()
-    CLAIMS.update(before)
+    return file
 
 
 def computed(file: Path) -> list[str]:
@@ -178,25 +174,15 @@ def test_another_level_or_another_text_is_another_claim(loaded: Path, monkeypatc
 
 
 def test_a_damaged_file_is_named_and_redone(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a damaged result is named with its claim and file, computed again, and removed at the end."""
+    """Assert that a damaged result, and that of another claim, is named with its file, and computed again."""
     kept = interrupt(loaded, monkeypatch)
-    for file in kept:
-        file.write_bytes(file.read_bytes()[:-20] + b"\xff")
+    kept[0].write_bytes(kept[1].read_bytes())
+    kept[1].write_bytes(kept[1].read_bytes()[:-20] + b"\xff")
     report = validate(IDS, jobs=1)
     assert computed(loaded) == IDS
-    assert len(report.notes) == 2
     assert {note.split()[4] for note in report.notes} == {"first", "second"}
     assert all("damaged" in note and "mine" not in note and "claims" in note for note in report.notes)
     assert list(kept[0].parent.iterdir()) == []
-
-
-def test_a_result_under_another_claims_name_is_refused(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a whole file that holds another claim's result counts as damaged."""
-    first, second = interrupt(loaded, monkeypatch)
-    first.write_bytes(second.read_bytes())
-    notes = validate(IDS, jobs=1).notes
-    assert "damaged" in notes[0]
-    assert notes[1].startswith("resumed: 1 of 3")
 
 
 def test_faulty_evidence_is_gathered_again(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,16 +202,6 @@ def test_without_a_writable_folder_the_run_goes_on(loaded: Path, monkeypatch: py
     (note,) = report.notes
     assert "cannot be written to" in note
     assert "SNAPDYN_CACHE" in note
-
-
-def test_claims_of_a_notebook_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a claim without a file is computed each time: nothing tells whether it has changed."""
-    monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path))
-    finished = FinishedClaims()
-    entry = claim_of()
-    finished.add(full_result())
-    assert finished.resumed([entry], "full") == {}
-    assert list((tmp_path / "claims").iterdir()) == []
 
 
 def test_two_runs_at_once(loaded: Path) -> None:
@@ -251,15 +227,11 @@ def test_two_runs_at_once(loaded: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
-    ids=["Ctrl-C", "SIGTERM", "killed"],
-)
-def test_a_parallel_run_that_is_stopped(loaded: Path, sent: signal.Signals, code: int) -> None:
-    """Assert that finished claims are kept, no process is left, and the next run resumes; after SIGKILL no output."""
+def test_a_parallel_run_that_is_stopped(loaded: Path) -> None:
+    """Assert that after Ctrl-C finished claims are kept, no process is left, and the next run resumes."""
     loaded.write_text(FILE.replace('log.write(name + " ")', 'log.write(name + " ")\n        if name == "third" and '
                                    'os.environ.get("SLOW"): import time; time.sleep(300)'))  # fmt: skip
+    load_claims(loaded)
     command = [sys.executable, "-m", "snapdyn", "validate", *IDS, "--load", str(loaded), "--jobs", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -271,17 +243,13 @@ def test_a_parallel_run_that_is_stopped(loaded: Path, sent: signal.Signals, code
         deadline = time.monotonic() + 60
         while not (claims.is_dir() and len(list(claims.glob("[!.]*.json"))) == 2) and time.monotonic() < deadline:
             time.sleep(0.02)
-        if sent != signal.SIGKILL:
-            os.killpg(run.pid, sent)  # as a terminal does
-        else:
-            run.kill()
+        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
         out, err = run.communicate(timeout=60)
-    assert run.returncode == code
-    if sent != signal.SIGKILL:
-        assert "2 claims: 2 holds" in out
-        assert err.count("\n") == 1
-        assert err.startswith("snapdyn: terminated" if sent == signal.SIGTERM else "snapdyn: interrupted")
+    assert run.returncode == 130
+    assert "2 claims: 2 holds" in out
+    assert err.count("\n") == 1
+    assert err.startswith("snapdyn: interrupted")
     assert group_has_ended(run.pid)
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "snapdyn: resumed: 2 of 3 claims from an interrupted run" in done.stderr
-    assert "3 claims: 3 holds" in done.stdout
+    resumed = validate(IDS, jobs=1)
+    assert resumed.notes == ("resumed: 2 of 3 claims from an interrupted run",)
+    assert resumed.count() == {"holds": 3}

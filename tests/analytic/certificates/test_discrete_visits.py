@@ -2,13 +2,11 @@
 
 import math
 
-import flint
 import mpmath as mp
 import numpy as np
 import pytest
 
-from snapdyn.analytic.certificates.discrete_visits import POINTS, scaled_visits_to
-from tests.analytic.certificates.helpers import failure, points
+from tests.analytic.certificates.helpers import failure
 from tests.analytic.mpmath_reference import DIGITS, scaled_h
 
 
@@ -30,7 +28,7 @@ def excess(eta_Y: mp.mpf) -> mp.mpf:
     return (mp.expm1(eta_Y) - eta_Y) / eta_Y**2
 
 
-@pytest.mark.parametrize(("V", "eta_Y"), [(2, 0.7), (2, 3.0), (30, 1.0), (1000, 6.0), (10**6, 3.0)])
+@pytest.mark.parametrize(("V", "eta_Y"), [(2, 0.7), (1000, 6.0)])
 def test_a_gap_shrinks_by_the_certified_share(V: int, eta_Y: float) -> None:
     """Assert at each visit with h(s+1) - h(s) <= (h* - h)/2 that h* gains at most the stated share of h's gain."""
     with mp.workdps(DIGITS):
@@ -45,18 +43,8 @@ def test_a_gap_shrinks_by_the_certified_share(V: int, eta_Y: float) -> None:
         assert late > 20
 
 
-def test_the_printed_s0_exists_for_no_gap_up_to_ln_2() -> None:
-    """Assert that where the printed bound V epsilon - ln 2 is refuted, no visit of a fast decoder meets it."""
-    gap = failure("lemma7-repair", "as printed")["gap"]
-    assert gap < mp.log(2)
-    with mp.workdps(DIGITS):
-        for eta_Y in (0.2, 3.0, 100.0):
-            u = [scaled_h(s, eta_Y, 1000) for s in (1.0, 2.0, 1e6, 1e6 + 1)]
-            assert min(u[1] - u[0], u[3] - u[2]) > 0 > gap - mp.log(2)
-
-
-@pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
-@pytest.mark.parametrize("eta_Y", [1e-2, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("V", [2, 10**7])
+@pytest.mark.parametrize("eta_Y", [1e-2, 40.0])
 def test_the_lead_stays_below_its_bound(V: int, eta_Y: float) -> None:
     """Assert 0 <= X <= phi ln((V-1+exp(V h*))/V) <= phi ln(1 + eta_Y (s + X)) after each of 300 visits."""
     with mp.workdps(DIGITS):
@@ -68,16 +56,9 @@ def test_the_lead_stays_below_its_bound(V: int, eta_Y: float) -> None:
             assert bound <= phi * mp.log1p(eta_Y * (s + X))
 
 
-def test_the_bound_is_half_the_logarithm_for_small_rates() -> None:
-    """Assert that X reaches 0.9 of its bound at eta_Y = 0.01: the constant is no overestimate there."""
-    V, eta_Y = 30, 0.01
-    u = recursion(V, eta_Y, 2000)[-1]
-    assert lead(u, V, eta_Y, 2000) > 0.9 * excess(mp.mpf(eta_Y)) * mp.log((V - 1 + mp.exp(u)) / V)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("V", [2, 30, 1000, 10**7])
-@pytest.mark.parametrize(("K", "N"), [(2, 40), (2, 400), (5, 250), (10, 10_000)])
+@pytest.mark.parametrize("V", [2, 10**7])
+@pytest.mark.parametrize(("K", "N"), [(2, 40), (5, 250)])
 def test_theta_stays_within_twice_the_printed_order(V: int, K: int, N: int) -> None:
     """Assert |theta_n| <= 2 (K/sqrt(N)) sqrt(ln(K/delta)) at the extreme counts, for rates up to 1 + ln(N/K)/2."""
     mean = N / K
@@ -92,12 +73,35 @@ def test_theta_stays_within_twice_the_printed_order(V: int, K: int, N: int) -> N
                 assert all(abs(table[count] / u - 1) <= 2 * order for count in counts)
 
 
-def test_large_rates_leave_the_printed_order() -> None:
-    """Assert that theta_n at the mean count alone exceeds twice the order at eta_Y = 200, N = 4e4, K = 2, V = 2."""
-    K, N, V, eta_Y = 2, 40_000, 2, 200.0
-    with mp.workdps(DIGITS):
-        theta = recursion(V, eta_Y, 3)[-1] / scaled_h(N / K, eta_Y, V) - 1
-    assert theta > 2 * K / math.sqrt(N) * math.sqrt(math.log(K / 0.5))
+def first_visit(V: float, eta_Y: float, eps: float) -> int:
+    """Visits of (33) after which the error is at most eps, step by step."""
+    u, count = 0.0, 0
+    while math.sqrt(V * (V - 1)) / (V - 1 + math.exp(min(u, 700.0))) > eps:
+        u += V * eta_Y / (V - 1 + math.exp(min(u, 700.0)))
+        count += 1
+    return count
+
+
+@pytest.mark.slow
+def test_whole_visits_meet_the_printed_time_up_to_the_stated_rate_only() -> None:
+    """Assert the printed time, constant 1, for rates up to ln(V/eps)/eps, and its failure 1 % above."""
+    rng = np.random.default_rng(2)
+    for _ in range(60):
+        V, eps = float(np.round(2 * 10 ** rng.uniform(0, 11))), 0.5 * 10 ** rng.uniform(-3, 0)
+        limit = math.log(V / eps) / eps
+        one_visit = math.log(math.sqrt(V * (V - 1)) / eps - (V - 1))
+        # Rates just below ln(y)/k need k + 1 visits where h* hardly leads h.
+        for eta_Y in (limit, limit * 10 ** -rng.uniform(0, 3), 0.999 * one_visit, 0.499 * one_visit):
+            assert first_visit(V, eta_Y, eps) <= limit / eta_Y * (1 + 1e-12)
+        assert first_visit(V, 1.01 * limit, eps) == 1 > limit / (1.01 * limit)
+
+
+def test_wrong_conditions_fail_where_the_prover_says() -> None:
+    """Assert that whole visits exceed the printed time at the found rate, and 1/(eps eta_Y) without the logarithm."""
+    at = {name: float(value) for name, value in failure("corollary1-time", "no condition on eta_Y").items()}
+    assert first_visit(**at) > math.log(at["V"] / at["eps"]) / (at["eps"] * at["eta_Y"])
+    at = {name: float(value) for name, value in failure("corollary1-time", "without the logarithm").items()}
+    assert first_visit(**at, eta_Y=0.01) > 1 / (at["eps"] * 0.01)
 
 
 def test_wrong_leads_fail_where_the_prover_says() -> None:
@@ -112,47 +116,11 @@ def test_wrong_leads_fail_where_the_prover_says() -> None:
         assert excess(eta_Y) * mp.log1p(eta_Y * (at["mean"] + 2 * B)) > B
 
 
-def first_visit(V: float, eta_Y: float, eps: float) -> int:
-    """Visits of (33) after which the error is at most eps, step by step."""
-    u, count = 0.0, 0
-    while math.sqrt(V * (V - 1)) / (V - 1 + math.exp(min(u, 700.0))) > eps:
-        u += V * eta_Y / (V - 1 + math.exp(min(u, 700.0)))
-        count += 1
-    return count
-
-
-def test_the_closed_time_reaches_the_error() -> None:
-    """Assert at 50 digits that h at the closed time has the error eps."""
-    with mp.workdps(DIGITS), flint.ctx.workprec(192):
-        for V, eps in points(40, 1, *POINTS.values()):
-            s = mp.mpf(scaled_visits_to(flint.arb(float(V)), flint.arb(float(eps))).mid().str(50, radius=False))
-            u = scaled_h(s, 1, V)
-            assert mp.sqrt(V * (V - 1)) / (V - 1 + mp.exp(u)) == pytest.approx(eps, rel=1e-20)
-
-
-@pytest.mark.slow
-def test_whole_visits_meet_the_printed_time_up_to_the_stated_rate_only() -> None:
-    """Assert the printed time, constant 1, for rates up to ln(V/eps)/eps, and its failure 1 % above."""
-    rng = np.random.default_rng(2)
-    for _ in range(200):
-        V, eps = float(np.round(2 * 10 ** rng.uniform(0, 11))), 0.5 * 10 ** rng.uniform(-3, 0)
-        limit = math.log(V / eps) / eps
-        one_visit = math.log(math.sqrt(V * (V - 1)) / eps - (V - 1))
-        # Rates just below ln(y)/k need k + 1 visits where h* hardly leads h.
-        for eta_Y in (limit, limit * 10 ** -rng.uniform(0, 3), 0.999 * one_visit, 0.499 * one_visit):
-            assert first_visit(V, eta_Y, eps) <= limit / eta_Y * (1 + 1e-12)
-        assert first_visit(V, 1.01 * limit, eps) == 1 > limit / (1.01 * limit)
-
-
-def test_large_rates_miss_the_printed_time() -> None:
-    """Assert that eta_Y = 1000 needs one visit where the printed time is below a hundredth of one."""
-    assert first_visit(2, 1000.0, 0.5) == 1
-    assert math.log(2 / 0.5) / (0.5 * 1000) < 0.01
-
-
-def test_wrong_conditions_fail_where_the_prover_says() -> None:
-    """Assert that whole visits exceed the printed time at the found rate, and 1/(eps eta_Y) without the logarithm."""
-    at = {name: float(value) for name, value in failure("corollary1-time", "no condition on eta_Y").items()}
-    assert first_visit(**at) > math.log(at["V"] / at["eps"]) / (at["eps"] * at["eta_Y"])
-    at = {name: float(value) for name, value in failure("corollary1-time", "without the logarithm").items()}
-    assert first_visit(**at, eta_Y=0.01) > 1 / (at["eps"] * 0.01)
+def test_the_printed_s0_exists_for_no_gap_up_to_ln_2() -> None:
+    """Assert that where the printed bound V epsilon - ln 2 is refuted, no visit of a fast decoder meets it."""
+    gap = failure("lemma7-repair", "as printed")["gap"]
+    assert gap < mp.log(2)
+    with mp.workdps(DIGITS):
+        for eta_Y in (0.2, 3.0, 100.0):
+            u = [scaled_h(s, eta_Y, 1000) for s in (1.0, 2.0, 1e6, 1e6 + 1)]
+            assert min(u[1] - u[0], u[3] - u[2]) > 0 > gap - mp.log(2)

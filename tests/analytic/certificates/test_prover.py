@@ -72,31 +72,11 @@ def test_a_condition_leaves_sub_boxes_out_but_never_hides_a_failure() -> None:
     assert (x, y) != (1.0, 1.0)
 
 
-def test_a_ball_without_a_value_is_split() -> None:
-    """Assert that ln u + 10 > 0 on [1e-4, 1], whose first balls reach below 0, is proved, and refuted from 1e-5 on."""
-    assert prove(Inequality("ln u > -10", lambda u: u.log() + 10, {"u": (1e-4, 1.0)})).proved
-    assert prove(Inequality("ln u > -10", lambda u: u.log() + 10, {"u": (1e-5, 1.0)})).false_there
-
-
-def test_a_coordinate_may_be_a_point() -> None:
-    """Assert that a range of width 0 is a constant, also where the inequality fails there."""
-    box = {"u": (1.0, 2.0), "V": (3.0, 3.0)}
-    assert prove(Inequality("V > u", lambda u, V: V - u, box)).proved
-    assert prove(Inequality("u > V", lambda u, V: u - V, box)).false_there
-
-
 def test_rounding_is_part_of_the_proof() -> None:
     """Assert that exp(u) - 1 - u > 0 at u = 1e-15, where doubles give 0 or worse, is proved, its negative refuted."""
     point = {"u": (1e-15, 1e-15)}
     assert prove(Inequality("exp(u) > 1 + u", lambda u: u.exp() - 1 - u, point)).proved
     assert prove(Inequality("exp(u) < 1 + u", lambda u: 1 + u - u.exp(), point)).false_there
-
-
-def test_the_precision_of_the_caller_is_restored() -> None:
-    """Assert that a proof leaves flint's precision as it was."""
-    before = flint.ctx.prec
-    prove(Inequality("u > 0", lambda u: u, {"u": (1.0, 2.0)}))
-    assert flint.ctx.prec == before
 
 
 @pytest.mark.parametrize("ends", [(2.0, 1.0), (0.0, float("inf")), (float("nan"), 1.0)])
@@ -138,15 +118,6 @@ def test_a_ball_spans_the_values_at_the_ends(name: str, low: float, high: float)
         assert float(ball.rad()) <= (ends[1] - ends[0]) / 2 * (1 + 1e-7) + 1e-7 * ends[0]
 
 
-@pytest.mark.parametrize(("name", "value"), [("expm1_ratio", 1.0), ("expm1_excess", 0.5), ("exp_moment", 0.5)])
-def test_the_value_at_0_is_the_limit(name: str, value: float) -> None:
-    """Assert the limits 1 and 1/2 at u = 0 exactly."""
-    assert getattr(prover, name)(flint.arb(0)) == value
-
-
-WRONG = [(id_, i) for id_, statement in CERTIFICATES.items() for i in range(len(statement.wrong))]
-
-
 @pytest.mark.parametrize("id_", CERTIFICATES)
 def test_the_statement_is_certified(id_: str) -> None:
     """Assert that every inequality is proved with a positive bound, on a number of sub-boxes that seconds allow."""
@@ -155,45 +126,23 @@ def test_the_statement_is_certified(id_: str) -> None:
     assert certificate.failing is None
     assert certificate.statement is CERTIFICATES[id_]
     assert all(proof.lower_bound > 0 for proof in certificate.proofs)
-    assert certificate.boxes == sum(proof.boxes for proof in certificate.proofs)
     assert str(certificate) == (
         f"{id_}: certified on {certificate.boxes} sub-boxes of {len(certificate.proofs)} inequalities"
     )
-
-
-@pytest.mark.parametrize(("id_", "i"), WRONG)
-def test_the_wrong_theory_is_refuted(id_: str, i: int) -> None:
-    """Assert that the prover finds a sub-box inside the box on which the wrong inequality is false everywhere."""
-    wrong = CERTIFICATES[id_].wrong[i]
-    found = prove(wrong, max_boxes=50_000)
-    assert not found.proved
-    assert found.false_there
-    assert found.failing is not None
-    for name, (low, high) in found.failing.items():
-        assert wrong.box[name][0] <= low <= high <= wrong.box[name][1]
-
-
-def test_every_statement_has_a_wrong_theory() -> None:
-    """Assert a negative control, words, formula and reduction for each certificate."""
-    for statement in CERTIFICATES.values():
-        assert statement.wrong
-        assert statement.words
-        assert statement.latex
-        assert statement.reduction
-        assert statement.box
+    assert "<code>" not in formula_html(certificate.statement.latex)
 
 
 @pytest.mark.parametrize("id_", CERTIFICATES)
-def test_the_formula_is_drawn(id_: str) -> None:
-    """Assert that a report can draw the formula of each certificate."""
-    assert "<code>" not in formula_html(CERTIFICATES[id_].latex)
-
-
-def test_ids_are_unique() -> None:
-    """Assert that the register of certificates loses none to an id used twice."""
-    from snapdyn.analytic.certificates import MODULES
-
-    assert len(CERTIFICATES) == sum(len(module.STATEMENTS) for module in MODULES)
+def test_the_wrong_theories_are_refuted(id_: str) -> None:
+    """Assert that the prover finds a sub-box inside the box on which each wrong inequality is false everywhere."""
+    assert CERTIFICATES[id_].wrong
+    for wrong in CERTIFICATES[id_].wrong:
+        found = prove(wrong, max_boxes=50_000)
+        assert not found.proved
+        assert found.false_there
+        assert found.failing is not None
+        for name, (low, high) in found.failing.items():
+            assert wrong.box[name][0] <= low <= high <= wrong.box[name][1]
 
 
 def test_a_certificate_that_fails_names_its_sub_box() -> None:

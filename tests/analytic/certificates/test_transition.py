@@ -3,7 +3,6 @@
 import mpmath as mp
 import pytest
 
-from snapdyn import analytic
 from snapdyn.analytic.certificates.decoder_speed import VOCABULARY
 from snapdyn.analytic.certificates.transition import OMEGA, U_PEAK_18, U_PEAK_19
 from tests.analytic.certificates.helpers import failure, points, scaled_visits, u_peak, u_plus
@@ -27,21 +26,13 @@ def test_omega_is_rounded_up() -> None:
 def test_pieces_bound_the_exact_exponent_within_their_errors() -> None:
     """Assert 0 < B_piece - B <= bound for V, K, C0 and rates over many orders, before t0' and after t0."""
     with mp.workdps(DIGITS):
-        for V, share, K, C0, nu in points(150, 1, VOCABULARY, (1e-6, 1.0), (1.0, 1e3), (1e-3, 1e4), (1e-3, 1e3)):
+        for V, share, K, C0, nu in points(50, 1, VOCABULARY, (1e-6, 1.0), (1.0, 1e3), (1e-3, 1e4), (1e-3, 1e3)):
             t = K * share * mp.log(V)
             exact, early, _ = pieces(t, V, K, C0, nu)
             assert 0 < early - exact <= -mp.log(1 - OMEGA / mp.log(V)) / 2
             t = 2 * K * u_plus(V) / share**2
             exact, _, late = pieces(t, V, K, C0, nu)
             assert 0 < late - exact <= mp.log(1 + 2 * mp.log(2) * K / t) / 2
-
-
-def test_the_early_bound_is_approached() -> None:
-    """Assert that at t0', C0 = 0 and V = 1e12 the error is within 1e-9 of its bound: no smaller constant serves."""
-    with mp.workdps(DIGITS):
-        V = mp.mpf(10) ** 12
-        exact, early, _ = pieces(mp.log(V), V, mp.mpf(1), mp.mpf(0), mp.mpf(1))
-        assert early - exact == pytest.approx(-mp.log(1 - OMEGA / mp.log(V)) / 2, abs=1e-9)
 
 
 def test_the_wrong_bounds_fail_where_the_prover_says() -> None:
@@ -74,20 +65,12 @@ def test_boxes_cover_whole_vocabularies_on_both_sides() -> None:
 def test_order_of_the_times() -> None:
     """Assert the stated order and ratios from the roots, and that it changes between V = 18 and V = 19."""
     with mp.workdps(DIGITS):
-        for (V,) in points(100, 1, VOCABULARY):
+        for (V,) in points(40, 1, VOCABULARY):
             start, peak, end = times(V)
             assert start < end
             assert mp.mpf("1.37") * peak < end < mp.mpf("3.3") * peak
             assert V > 18 or start < peak
             assert V < 19 or peak < start
-
-
-@pytest.mark.parametrize(("V", "peak_first"), [(4, False), (18, False), (19, True), (1000, True)])
-def test_the_evaluators_have_the_same_order(V: int, peak_first: bool) -> None:
-    """Assert the order of `transition_time`'s three kinds on both sides of the change."""
-    start, peak, end = (float(analytic.transition_time(10, V, 0.5, kind=kind)) for kind in ("start", "peak", "end"))
-    assert (peak < start) == peak_first
-    assert max(start, peak) < end
 
 
 def test_wrong_orders_fail_where_the_prover_says() -> None:

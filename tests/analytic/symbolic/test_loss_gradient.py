@@ -11,10 +11,8 @@ pytestmark = pytest.mark.slow
 # tokens M, rows of Y, outputs V, query ids, next tokens, residual
 CASES = {
     "two classes, two queries": (4, 4, 3, [0, 1], [0, 1], False),
-    "two classes, one query": (4, 4, 3, [2, 2], [0, 1], False),
     "more outputs, shared next token": (3, 3, 6, [0, 1, 1], [5, 2, 5], False),
     "residual, query among the tokens": (4, 4, 3, [3, 0], [1, 0], True),
-    "residual, query beyond the tokens": (3, 5, 4, [3, 4], [0, 1], True),
     "residual, one query beyond": (3, 5, 4, [4, 4], [3, 1], True),
 }
 
@@ -45,14 +43,6 @@ def _forward(
     return f, summed / norm[:, None], norm
 
 
-def _objective(data: tuple, Y: np.ndarray, z: np.ndarray, residual: bool) -> float:
-    P, query, next_token, weights = data
-    _, u, _ = _forward(P, query, z, len(Y), residual)
-    logits = u @ Y
-    log_sum = np.log(np.exp(logits).sum(axis=1))
-    return float(weights @ (logits[np.arange(len(P)), next_token] - log_sum))
-
-
 def _lemma_1(data: tuple, Y: np.ndarray, z: np.ndarray, residual: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return Y' and z' by hand: Eqs. (3)-(4), with the projector of the residual connection."""
     P, query, next_token, weights = data
@@ -69,45 +59,14 @@ def _lemma_1(data: tuple, Y: np.ndarray, z: np.ndarray, residual: bool) -> tuple
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradient_is_the_slope_of_the_objective(name: str) -> None:
-    """Assert that central differences of an objective written in numpy agree with the derived gradient."""
-    data, Y, z, residual = _problem(name)
-    dY, dz = gradient(*data, Y, z, residual=residual)
-    rng, step = np.random.default_rng(7), 1e-4
-    for_Y, for_z = rng.normal(size=Y.shape), rng.normal(size=z.shape)
-    ahead = _objective(data, Y + step * for_Y, z + step * for_z, residual)
-    behind = _objective(data, Y - step * for_Y, z - step * for_z, residual)
-    slope = (dY * for_Y).sum() + (dz * for_z).sum()
-    # Second-order differences: step^2 for curvature, rounding/step for noise.
-    assert (ahead - behind) / (2 * step) == pytest.approx(slope, abs=1e-6)
-    assert abs(slope) > 0.01
-
-
-@pytest.mark.parametrize("name", CASES)
 def test_gradient_is_lemma_1(name: str) -> None:
-    """Assert that sympy's gradient is Eqs. (3)-(4), and their residual form, to 1e-12."""
+    """Assert that sympy's gradient is Eqs. (3)-(4), and their residual form, to 1e-12, and that its rows sum to 0."""
     data, Y, z, residual = _problem(name)
     dY, dz = gradient(*data, Y, z, residual=residual)
     expected_Y, expected_z = _lemma_1(data, Y, z, residual)
     np.testing.assert_allclose(dY, expected_Y, atol=1e-13)
     np.testing.assert_allclose(dz, expected_z, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_row_sums_are_conserved(name: str) -> None:
-    """Assert that the rows of both gradients sum to 0: row sums of Y and Z are constants of motion."""
-    data, Y, z, residual = _problem(name)
-    dY, dz = gradient(*data, Y, z, residual=residual)
-    np.testing.assert_allclose(dY.sum(axis=1), 0, atol=1e-14)
-    np.testing.assert_allclose(dz.sum(axis=1), 0, atol=1e-14)
-
-
-def test_the_residual_connection_matters() -> None:
-    """Assert that the gradients with and without the residual connection differ (negative control)."""
-    data, Y, z, _ = _problem("residual, query among the tokens")
-    with_residual, without = gradient(*data, Y, z, residual=True), gradient(*data, Y, z, residual=False)
-    assert np.abs(with_residual[0] - without[0]).max() > 1e-2
-    assert np.abs(with_residual[1] - without[1]).max() > 1e-2
+    np.testing.assert_allclose([*dY.sum(axis=1), *dz.sum(axis=1)], 0, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +76,6 @@ def test_the_residual_connection_matters() -> None:
         ({"z": np.zeros((1, 4))}, "a row per query"),
         ({"Y": np.zeros((3, 3))}, "at least 4 rows"),
         ({"next_token": np.array([0, 3])}, "4 columns"),
-        ({"next_token": np.array([0, -1])}, "ids of at least 0, received -1"),
-        ({"P": "text"}, "expected P to be an array of real numbers"),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(changed: dict, match: str) -> None:

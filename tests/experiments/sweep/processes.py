@@ -13,13 +13,10 @@ from pathlib import Path
 
 SLOW = """
 import os, time
-from pathlib import Path
 import snapdyn as sd
 
 def measure(run):
     time.sleep(float(os.environ.get("SECONDS_PER_CELL", "0")))
-    with Path(__file__).with_name("log").open("a") as log:
-        log.write("x")
     return run.loss
 
 sd.register(sd.Observable("slow", "loss", "nats", measure))
@@ -50,7 +47,7 @@ HANG = 120
 
 
 class SlowSweep:
-    """A sweep file in a folder, and how often its cells have been computed."""
+    """A sweep file in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,8 +55,8 @@ class SlowSweep:
         (folder / "slow.py").write_text(SLOW)
         (folder / "slow.toml").write_text(SWEEP)
 
-    def command(self, jobs: int, out: str = "out") -> list[str]:
-        arguments = ["sweep", "slow.toml", "--load", "slow.py", "--out", out, "--jobs", str(jobs)]
+    def command(self, jobs: int) -> list[str]:
+        arguments = ["sweep", "slow.toml", "--load", "slow.py", "--out", "out", "--jobs", str(jobs)]
         return [sys.executable, "-m", "snapdyn", *arguments]
 
     def start(self, jobs: int, seconds_per_cell: float) -> subprocess.Popen[str]:
@@ -71,20 +68,15 @@ class SlowSweep:
             preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
 
-    def run(self, jobs: int = 1, out: str = "out") -> subprocess.CompletedProcess[str]:
+    def run(self) -> subprocess.CompletedProcess[str]:
         """Run the sweep to its end, with quick cells."""
         return subprocess.run(
-            self.command(jobs, out), cwd=self.folder, capture_output=True, text=True, timeout=HANG, check=True
+            self.command(1), cwd=self.folder, capture_output=True, text=True, timeout=HANG, check=True
         )
 
     def stored(self) -> list[Path]:
         """Files of finished cells."""
         return list(self.cells.glob("[!.]*.json")) if self.cells.is_dir() else []
-
-    def computed(self) -> int:
-        """How often a cell has been computed."""
-        log = self.folder / "log"
-        return len(log.read_text()) if log.exists() else 0
 
     def hidden(self) -> list[str]:
         """Names of unfinished files."""

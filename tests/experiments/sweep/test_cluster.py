@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -104,14 +102,6 @@ def test_a_cluster_that_loses_a_worker(
 
 
 @pytest.mark.slow
-def test_two_processes(file: Path, alone: execution.SweepResult, tmp_path: Path, written: Counter[str]) -> None:
-    """Assert that two processes give the dataset of one."""
-    two = execution.run_sweep(read_sweep(file), tmp_path / "two", jobs=2)
-    assert set(written.values()) == {1}
-    xarray.testing.assert_identical(two.dataset, alone.dataset)
-
-
-@pytest.mark.slow
 def test_no_scheduler(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence where nobody answers."""
     pytest.importorskip("distributed")
@@ -119,12 +109,3 @@ def test_no_scheduler(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     error = capsys.readouterr().err
     assert error.startswith("snapdyn: expected a dask scheduler at 'nonsense://a', received no answer")
     assert error.count("\n") == 1
-    # Without a port: distributed's own client would add a traceback of its own when it is cleared away.
-    run = subprocess.run(
-        [sys.executable, "-m", "snapdyn", "sweep", str(file), "--out", str(tmp_path / "out"), "--scheduler", "foo"],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 2
-    assert run.stderr.startswith("snapdyn: expected a dask scheduler at 'foo'")
-    assert run.stderr.count("\n") == 1

@@ -56,25 +56,6 @@ def test_the_order_of_cells(tmp_path: Path, visited: list[int]) -> None:
     xarray.testing.assert_identical(results[0].dataset, results[1].dataset)
 
 
-def test_a_cell_that_is_stored_meanwhile_is_not_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a sweep during whose first cell another one computes all cells takes over the others."""
-    (tmp_path / "grid.toml").write_text(GOOD)
-    sweep = read_sweep(tmp_path / "grid.toml")
-    calls: list[int] = []
-
-    def overtaken(*arguments: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 1:
-            other = execution.run_sweep(sweep, tmp_path / "out", jobs=1)
-            assert (other.computed, other.taken_over) == (4, 0)
-        return run_cells(*arguments)
-
-    monkeypatch.setattr(execution, "run_cells", overtaken)
-    result = execution.run_sweep(sweep, tmp_path / "out", jobs=1)
-    assert (result.computed, result.taken_over, result.missing) == (1, 3, 0)
-    assert (result.dataset.failure == "").all()
-
-
 def test_ctrl_c_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,27 +112,6 @@ def test_two_sweeps_on_one_folder(tmp_path: Path, visited: list[int]) -> None:
     again = execution.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1)
     assert (again.taken_over, again.computed) == (cells, 0)
     xarray.testing.assert_identical(again.dataset, dataset(tmp_path))
-
-
-def test_one_mistake_in_all_cells_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert exit code 2 and no list of cells where all fail alike, but for the value."""
-    assert swept(GOOD.replace("[0.1, 0.5]", "[-1.0, -2.5e-3]"), tmp_path) == 2
-    error = capsys.readouterr().err
-    assert "received the same kind of error from all 4 cells: expected eta_Z to be a positive finite number" in error
-    assert error.count("\n") == 1
-
-
-def test_a_log_shows_how_far_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert lines with the finished cells where stderr is no terminal; tests of the terminal say the time left."""
-    monkeypatch.setattr("snapdyn.commands.terminal.SECONDS_BETWEEN_LINES", 0.0)
-    assert swept(GOOD, tmp_path) == 0
-    lines = capsys.readouterr().err.splitlines()
-    shown = [line.split(",")[0] for line in lines]
-    assert set(shown) <= {f"snapdyn: cells {done}/4" for done in range(1, 5)}
-    assert shown == sorted(shown)
-    assert shown[-1] == "snapdyn: cells 4/4"  # some cells are finished at once
 
 
 class LostCluster(Executor):

@@ -35,51 +35,33 @@ def test_examples(example: Path, tmp_path: Path) -> None:
     assert endings == ({".nc", ".png", ".pdf", ".json"} if "[phase]" in text else {".nc"})
 
 
-def test_examples_exist() -> None:
-    """Assert that the examples were found."""
-    assert len(FILES) == 7
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "hint"),
     [
         ('design = "grid"', 'design = "gird"', "did you mean 'grid'"),
-        ('design = "grid"', "", "design in [sweep]"),
         ('design = "grid"', 'design = "list"', "lists of one length"),
         ('design = "grid"', 'design = "random"', "expected count in [sweep]"),
         ('design = "grid"', 'design = "grid"\ncount = 3', "received 'count'"),
         ('"system.eta_Z" =', '"system.eta_z" =', "did you mean 'eta_Z'"),
-        ('"system.eta_Z" =', '"sistem.eta_Z" =', "did you mean 'system'"),
         ('"system.eta_Z" =', "eta_Z =", "besides parameters such as"),
         ("[0.1, 0.5]", "[]", "as a list of numbers"),
-        ("[0.1, 0.5]", "0.1", "as a list of numbers"),
-        ("[0.1, 0.5]", "[[0.1], [0.5]]", "as a list of numbers"),
         ("[0.1, 0.5]", "[0.1, 0.1]", "different values of system.eta_Z"),
         ("[0.1, 0.5]", '[0.1, "a"]', "eta_Z in [system]"),
-        ("[0.1, 0.5]", "{ first = 0.1, last = 1.0 }", "system.eta_Z.count in [sweep]"),
         (
             "[0.1, 0.5]",
             '{ first = 0.0, last = 1.0, count = 3, spacing = "log" }',
             "first of system.eta_Z to be a positive",
         ),
         ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 400_000 }", "at most 1000000 cells"),
-        ("[0.1, 0.5]", "{ first = 0.1, last = 1.0, count = 4_000_000 }", "system.eta_Z.count in [sweep]"),
         ("[0.1, 0.5]", "{ low = 0.1, high = 1.0 }", "'low'"),
-        ("system.eta_Z", "system.eta_X", "expected only known keys in [system]"),
-        ("[0.1, 0.5]", "[nan, 0.1]", "expected system.eta_Z in [sweep] of"),
         ("[0.1, 0.5]", "{ first = 0.1, last = inf, count = 3 }", "system.eta_Z.last in [sweep]"),
-        ("common_probability = 0.3", "common_probability = nan", "common_probability in [classes]"),
         ("vocab_size = 20", "vocab_size = 1", "received the same error from all 6 cells: expected vocab_size"),
-        ("[2, 3, 25]", "[2.5, 3]", "num_classes in [classes]"),
         ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
         ('["entropy", "class_entropy", "transition_time", "t_peak", "loss_series"]', "[]", "at least one observable"),
         ("[run]", "[sgd]\n[run]", "received system and sgd"),
-        ("[sweep]", "[sweeps]", "did you mean 'sweep'"),
         ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; it says what a cell runs"),
-        ('kind = "MeanField"', 'kind = "MeanFeld"', "did you mean 'MeanField'"),
         ("[sweep]", PHASE.replace('"eta_Z"', '"eta_Y"') + "[sweep]", "did you mean 'eta_Z'"),
         ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "two different axes"),
-        ("[sweep]", PHASE.replace("entropy", "entrop") + "[sweep]", "did you mean 'entropy'"),
         ("classes.num_classes = [2, 3, 25]", PHASE, "grid of at least two parameters"),
         ("[2, 3, 25]", "[2]\n" + PHASE, "two numbers on the axis num_classes of [phase], received one"),
         ("[sweep]", PHASE + '[sweep]\n"system.eta_Y" = [1.0, 2.0]', "received eta_Y with several values"),

@@ -31,19 +31,6 @@ def test_seeds_of_sgd_are_a_dimension(tmp_path: Path) -> None:
     assert dataset(tmp_path, "adam").t_peak.isnull().all()
 
 
-def test_transition_time_with_momentum_is_on_the_momentum_clock(tmp_path: Path) -> None:
-    """Assert that with momentum 0.9 the transition is that of the flow on `momentum_clock`, ten times the step."""
-    text = GRID.replace(
-        '[system]\nkind = "MeanField"\neta_Y = 1.0', "[sgd]\neta_Y = 0.005\nsteps = 400\nmomentum = 0.9\nseeds = 2"
-    )
-    text = re.sub(r"\[run\][^[]*", "", text).replace("system.eta_Z", "sgd.eta_Z").replace("[2, 3, 25]", "[3]")
-    text = text.replace("[0.1, 0.5]", "[0.0005]").replace('"class_entropy", ', "")
-    assert swept(text, tmp_path) == 0
-    data = dataset(tmp_path)
-    # Visits of the classes scatter as without momentum.
-    assert np.abs(data.transition_time / data.t_peak - 1).max() < 4 * np.sqrt(3 / data.t_peak.min())
-
-
 def test_seeds_of_classes_beside_those_of_sgd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert two dimensions of different names where both seeds vary, a cell, and the diagram over them."""
     text = """

@@ -16,7 +16,8 @@ class Training:
     """What a training run is made of; class n has the next token n.
 
     P (S, M), query (S,), prior (S,); `seq_len` is the number of contextual tokens, math.inf for the expectation over
-    the tokens; `record` (N,) updates, increasing; v <- mu v + g, x <- x + eta v on the mean of a batch.
+    the tokens; `record` (N,) updates, increasing; v <- mu v + g, x <- x + eta v on the mean of a batch,
+    or of all classes where `batch_size` is math.inf.
     """
 
     P: Array
@@ -26,7 +27,7 @@ class Training:
     eta_Y: float
     eta_Z: float
     momentum: float
-    batch_size: int
+    batch_size: float
     seq_len: float
     record: NDArray[np.int64]
 
@@ -61,9 +62,11 @@ def attention_of_runs(training: Training, runs: int, seed: int) -> Array:
 def _batch(training: Training, rng: np.random.Generator, runs: int) -> list[tuple[NDArray[np.int64], Array, Array]]:
     """Parts of a batch, one class a run each: labels (runs,), share of the batch (runs,), frequencies (runs, M)."""
     if math.isinf(training.seq_len):
-        shares = rng.multinomial(training.batch_size, training.prior, size=runs) / training.batch_size
+        shares = np.tile(training.prior, (runs, 1))  # the expectation
+        if not math.isinf(training.batch_size):
+            shares = rng.multinomial(int(training.batch_size), training.prior, size=runs) / training.batch_size
         return [(np.full(runs, n), shares[:, n], np.tile(p, (runs, 1))) for n, p in enumerate(training.P)]
     length = int(training.seq_len)
-    labels = rng.choice(training.prior.size, size=(training.batch_size, runs), p=training.prior)
+    labels = rng.choice(training.prior.size, size=(int(training.batch_size), runs), p=training.prior)
     share = np.full(runs, 1.0 / training.batch_size)
     return [(label, share, rng.multinomial(length, training.P[label]) / length) for label in labels]

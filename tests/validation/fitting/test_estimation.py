@@ -21,13 +21,14 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError
 from snapdyn.figures.plotting import plot
-from snapdyn.validation import IdentifiabilityWarning, fit
+from snapdyn.validation import Fit, IdentifiabilityWarning, fit
 from tests.helpers import ROOT
 from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
 CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
 ETA_Y, ETA_Z = 0.04, 0.08
 RECORD = np.linspace(125, 1000, 8).astype(int)
+STILL = np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0)
 TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=[0, 0], vocab_size=20)
 
 
@@ -38,36 +39,30 @@ def ensemble(runs: int, batch_size: int, seed: int = 0, classes: SequenceClasses
     return attention_of_runs(training, runs, seed)
 
 
+def covers(result: Fit, truth: dict[str, float]) -> list[bool]:
+    """Whether the 90 % intervals contain the truth."""
+    intervals = result.interval(0.9)
+    return [intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()]
+
+
 @pytest.mark.slow
 def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
-    """Assert that of 60 intervals of 90 % at least 78.4 % contain each rate: 3 binomial standard deviations.
+    """Assert that of 40 intervals of 90 % at least 75.8 % contain each rate: 3 binomial standard deviations.
 
     Estimates of the flow alone, without the correction for finite steps, fail the same criterion for eta_Z. The test
-    of the residuals rejects at most 8 of 60 at the level 0.05 (expected: 3, and 3 standard deviations).
+    of the residuals rejects at most 6 of 40 at the level 0.05 (expected: 2, and 3 standard deviations).
     """
     truth, covered, rejected, uncorrected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
-    for attention in ensemble(60, batch_size=2000):
+    for attention in ensemble(40, batch_size=2000):
         result = fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **truth)
-        intervals = result.interval(0.9)
-        covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
+        covered.append(covers(result, truth))
         rejected += not result.describes
-        lowest, highest = (end + result.finite_step_bias["eta_Z"] for end in intervals["eta_Z"])
+        lowest, highest = (end + result.finite_step_bias["eta_Z"] for end in result.interval(0.9)["eta_Z"])
         uncorrected.append(lowest <= ETA_Z <= highest)
     share = np.mean(covered, axis=0)
-    assert (share > 0.9 - 3 * np.sqrt(0.09 / 60)).all(), share
-    assert rejected <= 8
-    assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 60)
-
-
-@pytest.mark.slow
-def test_where_the_second_order_matters_intervals_are_wide_enough() -> None:
-    """Assert at least 75.8 % of 40 intervals where batches of 8 make the noise large; there is no upper bound."""
-    truth = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    covered = []
-    for attention in ensemble(40, batch_size=8, seed=1):
-        intervals = fit(Trace(RECORD, attention, batch_size=8, seq_len=math.inf), CLASSES, **truth).interval(0.9)
-        covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
-    assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
+    assert (share > 0.9 - 3 * np.sqrt(0.09 / 40)).all(), share
+    assert rejected <= 6
+    assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 40)
 
 
 @pytest.mark.slow
@@ -81,22 +76,16 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     standard deviations of the scatter of 40 numbers: 34 %).
     """
     classes, truth = single_common_token(2, 2, 0.3), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    covered, found, errors, described = [], [], [], []
-    for attention in ensemble(40, 8, 1, classes):
-        trace = Trace(RECORD, attention, batch_size=8, seq_len=math.inf)
-        result = fit(trace, classes, errors="simulation", **truth)
-        described.append(result.describes)
-        assert result.allowance == {"eta_Y": 0.0, "eta_Z": 0.0}
-        intervals = result.interval(0.9)
-        covered.append([intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()])
-        found.append(list(result.estimates.values()))
-        errors.append(list(result.standard_errors.values()))
-    assert (np.mean(covered, axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
-    assert sum(described) >= 34
+    traces = [Trace(RECORD, each, batch_size=8, seq_len=math.inf) for each in ensemble(40, 8, 1, classes)]
+    results = [fit(trace, classes, errors="simulation", **truth) for trace in traces]
+    assert all(result.allowance == {"eta_Y": 0.0, "eta_Z": 0.0} for result in results)
+    assert (np.mean([covers(result, truth) for result in results], axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
+    assert sum(result.describes for result in results) >= 34
+    found = np.array([list(result.estimates.values()) for result in results])
     scatter = np.std(found, axis=0, ddof=1)
-    assert (np.abs(np.median(errors, axis=0) / scatter - 1) < 0.4).all()
-    traces = [Trace(RECORD, each, batch_size=8, seq_len=math.inf) for each in ensemble(10, 8, 1, classes)]
-    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces]
+    errors = np.median([list(result.standard_errors.values()) for result in results], axis=0)
+    assert (np.abs(errors / scatter - 1) < 0.4).all()
+    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces[:10]]
     assert min(result.allowance["eta_Z"] for result in by_noise) > 0.9
     assert all("the intervals of eta_Y, eta_Z are wider than needed" in str(result) for result in by_noise)
     assert np.mean([result.standard_errors["eta_Z"] for result in by_noise]) > 3 * scatter[1]
@@ -106,30 +95,33 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch_size", [1, 64])
-@pytest.mark.parametrize("eta", [0.005, 0.02])
-def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+@pytest.mark.parametrize(
+    ("eta", "batch_size", "said"), [(0.005, 1, "not testable"), (0.02, 64, "this theory describes")]
+)
+def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int, said: str) -> None:
     """Assert the verdict of the residual test on runs of both optimisers at the same settings.
 
-    A single run of batch size 1 at the small rate has too much noise for a test.
+    A single run of batch size 1 at the small rate has too much noise for a test. Nor does Eq. (10) with the modified
+    decoder describe SGD, whatever its rates (finding F4).
     """
     record = np.unique(np.geomspace(40, 1200, 25).astype(int))
-    for optimizer in ("sgd", "adam"):
-        run = sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record)
-        trace = Trace(record, run.attention, batch_size=batch_size, seq_len=math.inf)
-        if optimizer == "sgd":
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", IdentifiabilityWarning)
-                result = fit(trace, TORCH)
-            expected = "not testable" if (eta, batch_size) == (0.005, 1) else "this theory describes"
-            assert result.sentence.startswith(expected)
-            assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
-        else:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", IdentifiabilityWarning)
-                assert not fit(trace, TORCH).describes
-                if batch_size == 64:
-                    assert not fit(trace, TORCH, errors="simulation").describes
+    sgd_trace, adam_trace = (
+        Trace(
+            record,
+            sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record).attention,
+            batch_size=batch_size,
+            seq_len=math.inf,
+        )
+        for optimizer in ("sgd", "adam")
+    )
+    result = fit(sgd_trace, TORCH)
+    assert result.sentence.startswith(said)
+    assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
+    assert not fit(adam_trace, TORCH).describes
+    if batch_size == 64:
+        assert not fit(adam_trace, TORCH, errors="simulation").describes
+        assert not fit(sgd_trace, TORCH, system=ModifiedDecoder, eta_Y=eta, eta_Z=eta).describes
 
 
 @pytest.mark.slow
@@ -152,46 +144,24 @@ THREE = SequenceClasses(
 )
 
 
-def short_sequences(batch_size: int, seq_len: float | None) -> Trace:
-    """Trace of 16 seeds with eta_Y = 0.3, eta_Z = 0.05 and sequences of 100 tokens, that states `seq_len`."""
-    record = np.unique(np.geomspace(5, 400, 24).astype(int))
-    runs = sgd(THREE, 0.3, 0.05, 400, batch_size=batch_size, seq_len=100, seed=range(16), record=record)
-    return Trace(record, [run.attention for run in runs], batch_size=batch_size, seq_len=seq_len)
-
-
 @pytest.mark.slow
 def test_short_sequences_of_unknown_length_are_not_described() -> None:
     """Assert that the theory of infinite length is rejected, and that the length and the rates of 100 tokens are named.
 
     Sequences of 100 tokens, batches of 4. One warning names the unknown length.
     """
+    record = np.unique(np.geomspace(5, 400, 24).astype(int))
+    runs = sgd(THREE, 0.3, 0.05, 400, batch_size=4, seq_len=100, seed=range(16), record=record)
+    trace = Trace(record, [run.attention for run in runs], batch_size=4, seq_len=None)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        result = fit(short_sequences(4, None), THREE)
+        result = fit(trace, THREE)
     assert not result.describes
     assert result.sentence.startswith("this theory does not describe this trace")
     (said,) = [sentence for sentence in result.warnings if "length of the sequences is unknown" in sentence]
     assert sum(str(each.message) == said for each in raised) == 1
     assert "those of 100 describe the trace best, with eta_Y = 0.29" in said
     assert "eta_Z = 0.0497; the trace does not tell them from 300" in said
-
-
-@pytest.mark.slow
-def test_the_stated_length_is_fitted() -> None:
-    """Assert both rates within 10 % for the stated length of 100 tokens, by the noise and by simulation.
-
-    The linear noise of batches of 4 is so large that neither is called a description.
-    """
-    trace = short_sequences(4, 100)
-    for errors in ("noise", "simulation"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IdentifiabilityWarning)
-            result = fit(trace, THREE, errors=errors)
-        assert any("the test has no power" in sentence for sentence in result.warnings)
-        for name, value in (("eta_Y", 0.3), ("eta_Z", 0.05)):
-            assert abs(result.estimates[name] / value - 1) < 0.1
-            assert result.interval(0.9)[name][0] < value < result.interval(0.9)[name][1]
-        assert result.sentence.startswith("not testable")
 
 
 @pytest.mark.slow
@@ -240,27 +210,6 @@ def test_other_free_parameters(trace: Trace) -> None:
 
 
 @pytest.mark.slow
-def test_errors_from_seeds(trace: Trace) -> None:
-    """Assert the estimates by the scatter of seeds within 5 %, and that too few seeds are refused."""
-    classes = single_common_token(2, 2, 0.3)
-    result = fit(trace, classes, errors="seeds", eta_Y=0.04, eta_Z=0.08)
-    assert abs(result.estimates["eta_Y"] / 0.04 - 1) < 0.05
-    assert result.errors == "seeds"
-    few = Trace(RECORD, trace.attention[:3] if trace.attention is not None else None, batch_size=100)
-    with pytest.raises(InputError, match="at least 8 seeds"):
-        fit(few, classes, errors="seeds")
-
-
-@pytest.mark.slow
-def test_a_theory_that_is_another_one(trace: Trace) -> None:
-    """Assert that Eq. (10) with the modified decoder does not describe SGD, whatever its rates (finding F4)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentifiabilityWarning)
-        result = fit(trace, single_common_token(2, 2, 0.3), system=ModifiedDecoder, eta_Y=0.04, eta_Z=0.08)
-    assert not result.describes
-
-
-@pytest.mark.slow
 def test_what_is_not_determined_is_said() -> None:
     """Assert the warning for the loss alone, on which the rate of attention has hardly an effect."""
     classes = single_common_token(2, 2, 0.3)
@@ -274,69 +223,6 @@ def test_what_is_not_determined_is_said() -> None:
     ]
     assert abs(result.estimates["eta_Y"] / 0.04 - 1) < 0.2
     assert any("eta_Z is not determined" in sentence for sentence in result.warnings), result.warnings
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"free": ("eta_Y", "eta_Z", "clock")}, "exactly degenerate"),
-        ({"free": ("eta_Y",)}, "eta_Z free or given"),
-        ({"free": ("eta_Y", "eta_Y")}, "once"),
-        ({"free": ("rate",)}, "each entry of free"),
-        ({"quantity": "loss"}, "trace with loss"),
-        ({"errors": "bootstrap"}, "errors"),
-        ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
-        ({"common_probability": 0.3}, "only where it is free"),
-        ({"records": 2}, "records"),
-        ({"system": "MeanField"}, "system as a type"),
-        ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
-    ],
-)
-def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
-    """Assert one sentence per wrong argument, before anything is integrated."""
-    trace = Trace(RECORD, np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0))
-    with pytest.raises(InputError, match=sentence):
-        fit(trace, CLASSES, **arguments)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"system": ModifiedDecoder}, "seq_len=math.inf for ModifiedDecoder"),
-        ({"free": ("eta_Z", "common_probability"), "eta_Y": 0.1}, "seq_len=math.inf for a free common_probability"),
-    ],
-)
-def test_a_theory_of_infinite_length_takes_no_other(arguments: dict[str, Any], sentence: str) -> None:
-    """Assert one sentence where the stated length is finite and the theory has none."""
-    classes = single_common_token(2, 2, 0.3)
-    trace = Trace(RECORD, np.repeat(classes.P.toarray()[None], RECORD.size, axis=0), seq_len=5)
-    with pytest.raises(InputError, match=sentence):
-        fit(trace, classes, **arguments)
-
-
-def test_a_short_trace_is_refused() -> None:
-    """Assert at least four records, and attention above 0."""
-    P = np.repeat(CLASSES.P.toarray()[None], 4, axis=0)
-    with pytest.raises(InputError, match="at least 4 records"):
-        fit(Trace([0, 1, 2, 3], P), CLASSES)
-    P[0, 0] = [0.0, 1.0, 0.0]
-    with pytest.raises(InputError, match="attention above 0"):
-        fit(Trace([1, 2, 3, 4], P), CLASSES)
-
-
-def test_equal_seeds_have_no_scatter() -> None:
-    """Assert that errors from eight equal seeds are refused."""
-    P = ensemble(1, 1)[0]
-    with pytest.raises(InputError, match="seeds that differ, received 8 equal ones"):
-        fit(Trace(RECORD, [P] * 8), CLASSES, errors="seeds")
-
-
-def test_a_trace_that_cannot_move_is_refused() -> None:
-    """Assert one sentence for a single class, whose attention stays as it is at any rate."""
-    classes = SequenceClasses([[0.3, 0.7]], query=[0], vocab_size=3)
-    run = sgd(classes, 0.02, 0.04, 200, record=np.arange(0, 201, 20))
-    with pytest.raises(InputError, match="expected attention that changes over the records"):
-        fit(Trace(run.t, attention=run.attention), classes)
 
 
 def test_ctrl_c_ends_a_fit_with_momentum(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,19 +260,13 @@ def test_a_start_far_off_is_told(trace: Trace) -> None:
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
 
-def test_the_loss_of_short_sequences_needs_seeds() -> None:
-    """Assert one sentence before anything is searched."""
-    losses = Trace(RECORD, loss=np.linspace(2.0, 1.0, RECORD.size), seq_len=20)
-    with pytest.raises(InputError, match="errors='seeds' for a fit of the loss at finite length"):
-        fit(losses, CLASSES)
-
-
-@pytest.mark.parametrize("mu", [0.8, 0.9, 0.99])
+@pytest.mark.parametrize("mu", [0.8, 0.99])
 def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     """Assert rates to 1e-6 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
     P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
     record = np.arange(10, 601, 30)
-    curves = heavy_ball(P, prior, (0.02, 0.03), mu, record)
+    training = Training(P, np.zeros(2, int), prior, 30, 0.02, 0.03, mu, math.inf, math.inf, record)
+    (curves,) = attention_of_runs(training, 1, 0)
     trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
@@ -395,21 +275,31 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     assert abs(found.finite_step_bias["eta_Z"]) > 0.02 * 0.03
 
 
-def heavy_ball(
-    P: np.ndarray, prior: np.ndarray, rates: tuple[float, float], mu: float, record: np.ndarray
-) -> np.ndarray:
-    """Attention (N, 2, 5) of descent with velocity on the expected loss, one query, V = 30, in plain numpy."""
-    Y, z, velocity_of_Y, velocity_of_z, found = np.zeros((5, 30)), np.zeros(5), 0.0, 0.0, []
-    for step in range(1, record[-1] + 1):
-        update_of_Y, update_of_z = np.zeros_like(Y), np.zeros_like(z)
-        for n, p in enumerate(prior):
-            f = P[n] * np.exp(z)
-            f /= np.linalg.norm(f)
-            error = np.eye(30)[n] - np.exp(f @ Y) / np.exp(f @ Y).sum()
-            update_of_Y += p * np.outer(f, error)
-            update_of_z += p * f * (Y @ error - f * (f @ Y @ error))
-        velocity_of_Y, velocity_of_z = mu * velocity_of_Y + update_of_Y, mu * velocity_of_z + update_of_z
-        Y, z = Y + rates[0] * velocity_of_Y, z + rates[1] * velocity_of_z
-        if step in record:
-            found.append(P * np.exp(z) / (P * np.exp(z)).sum(axis=1, keepdims=True))
-    return np.array(found)
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"free": ("eta_Y", "eta_Z", "clock")}, "exactly degenerate"),
+        ({"free": ("eta_Y",)}, "eta_Z free or given"),
+        ({"free": ("eta_Y", "eta_Y")}, "once"),
+        ({"free": ("rate",)}, "each entry of free"),
+        ({"quantity": "loss"}, "trace with loss"),
+        ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
+        ({"common_probability": 0.3}, "only where it is free"),
+        ({"system": "MeanField"}, "system as a type"),
+        ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
+        ({"errors": "seeds"}, "at least 8 seeds"),
+        ({"trace": Trace(RECORD, [STILL] * 8), "errors": "seeds"}, "seeds that differ, received 8 equal ones"),
+        ({"trace": Trace(RECORD, STILL, seq_len=5), "system": ModifiedDecoder}, "math.inf for ModifiedDecoder"),
+        ({"trace": Trace([0, 1, 2, 3], STILL[:4])}, "at least 4 records"),
+        ({"trace": Trace([1, 2, 3, 4], [[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]] * 4)}, "attention above 0"),
+        (
+            {"trace": Trace(RECORD, np.ones((8, 1, 1))), "classes": SequenceClasses([[1.0]], query=[0], vocab_size=3)},
+            "expected attention that changes over the records",
+        ),
+        ({"trace": Trace(RECORD, loss=1.0 / RECORD, seq_len=20)}, "errors='seeds' for a fit of the loss at finite"),
+    ],
+)
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
+    """Assert one sentence per wrong argument, before anything is integrated."""
+    with pytest.raises(InputError, match=sentence):
+        fit(**({"trace": Trace(RECORD, STILL), "classes": CLASSES} | arguments))

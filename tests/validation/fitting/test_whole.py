@@ -16,9 +16,9 @@ import snapdyn as sd
 from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
 ALL = "SNAPDYN_ALL_FITS" in os.environ
-CASES = 200 if ALL else 5
+CASES = 200 if ALL else 3
 TRACES = 200 if ALL else 12
-CELLS = [(mu, batch) for mu in (0.0, 0.5, 0.8, 0.9) for batch in (8, 500, 5000)] if ALL else [(0.0, 500), (0.9, 8)]
+CELLS = [(mu, batch) for mu in (0.0, 0.5, 0.8, 0.9) for batch in (8, 500, 5000)] if ALL else [(0.9, 8)]
 
 
 def random_training(seed: int) -> tuple[Training, int, bool]:
@@ -77,7 +77,7 @@ def missed(training: Training, result: sd.Fit) -> list[bool]:
 def test_answers_seldom_mislead() -> None:
     """Assert that at most 10 % of random cases "describe" without a warning and have an interval without the truth.
 
-    Of 5 cases at most 2 (probability of more at 10 %: 0.9 %). Of the intervals of described cases at most 10 % miss,
+    Of 3 cases at most 1 (probability of more at 10 %: 2.8 %). Of the intervals of described cases at most 10 % miss,
     with 3 binomial standard deviations of their number, and a fifth of the cases at least is described. No case
     of unknown length is described.
     """
@@ -89,7 +89,7 @@ def test_answers_seldom_mislead() -> None:
         if result.describes and not result.warnings:
             wrong = missed(training, result)
             described, misses, misleading = described + 1, misses + sum(wrong), misleading + any(wrong)
-    assert misleading <= (0.1 * CASES if ALL else 2)
+    assert misleading <= (0.1 * CASES if ALL else 1)
     assert described >= 0.2 * CASES
     if ALL:
         assert misses / (2 * described) <= 0.1 + 3 * math.sqrt(0.09 / (2 * described))

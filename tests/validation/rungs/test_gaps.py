@@ -7,12 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from snapdyn.analytic import first_ladder_gaps, ladder_gaps
-from snapdyn.dynamics import SequenceClasses, Trajectory, single_common_token
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.validation import Ladder, Rung, ladder
-from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.rungs.run import EXACT, LEADING, MEAN_FIELD, SGD
+from snapdyn.validation.rungs.run import MEAN_FIELD
 from tests.validation.rungs.helpers import whole
 
 
@@ -39,22 +36,10 @@ def test_gap_is_the_largest_difference_over_the_farthest_move() -> None:
     assert (first.rung, first.t) == ("b", 2.0)
 
 
-def test_a_small_z_has_its_gap_and_rounding_has_none() -> None:
-    """Assert the gaps of logits of 1e-14 against their law, and no gap where z is only rounding."""
-    times, V, K = np.geomspace(1, 1e4, 10), 100_000, 2
-    classes = single_common_token(K, 5, 0.001, V)
-    rho = float(classes.gram()[0, 1])
-    run = ladder(classes, 1e-2, 1e-8, times, seeds=0, max_steps=1)
-    gap = run.gaps.gap.sel(observable="z").max("t")
-    assert float(run.gaps.scale.sel(observable="z").max()) < 1e-13
-    # Memory of attention is of order (eta_Z/eta_Y)(V h)^2 = 2e-4, the solver's error below.
-    assert float(gap.sel(rung=EXACT)) == pytest.approx(
-        float(np.abs(ladder_gaps(times, 1e-2, V, K, rho).modified[-1])), rel=1e-3
-    )
-    assert float(gap.sel(rung=LEADING)) == pytest.approx(-float(first_ladder_gaps(K, V, rho).leading), rel=1e-6)
+def test_rounding_has_no_gap() -> None:
+    """Assert no gap where z is only rounding of the rate, which is eta_Z times a sum of terms of order 1."""
     apart = SequenceClasses(np.array([[0.5, 0.5, 0, 0], [0, 0, 0.3, 0.7]]), query=[0, 0], vocab_size=50)
     still = ladder(apart, 1e-2, 1e-5, [1.0, 1e4], seeds=0)
-    # Rounding of the rate, which is eta_Z times a sum of terms of order 1: not 0, and no gap.
     assert 0 < np.abs(still[MEAN_FIELD].observables["z"]).max() < 1e-15
     assert not still.gaps.gap.sel(observable="z").values.any()
 
@@ -81,34 +66,10 @@ def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
         assert (pair.undecided(tolerance) == ("flow",)) is not broken
 
 
-def test_seed_mean_has_its_standard_error() -> None:
-    """Assert mean and standard error of a rung against numpy on the runs themselves."""
-    runs = np.array([attention_observables(run)["entropy"] for run in whole()[SGD].runs])
-    assert whole()[SGD].observables["entropy"] == pytest.approx(runs.mean(axis=0))
-    assert whole()[SGD].standard_errors["entropy"] == pytest.approx(runs.std(axis=0, ddof=1) / 4)
-    assert not whole()[MEAN_FIELD].standard_errors["entropy"].any()
-
-
 def test_summary_names_rungs_gaps_and_the_break() -> None:
     """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
     text = str(whole())
     assert all(rung.name in text for rung in whole().rungs)
     assert "does not apply" in text
     assert str(whole().first_break()) in text
-
-
-def test_notebooks_show_one_row_per_rung() -> None:
-    """Assert a short repr, and a table with the largest gap of each rung, its observable, and the absent ones."""
-    two = tuple(
-        Rung(name, _made_up([path]), observe=_first_logit) for name, path in (("a", [0, 1, 2]), ("b", [0, 1.5, 1]))
-    )
-    shown = Ladder(np.arange(3.0), two, absent={"c": "<no> reason"})
-    assert repr(shown) == "Ladder(a, b; 3 times, t = 0..2)"
-    html = shown._repr_html_()
-    assert html.count("<tr>") == 3
-    assert "largest gap to a: 0.5 (x)" in html
-    assert "&lt;no&gt; reason" in html
-
-
-def _first_logit(run: Trajectory) -> dict[str, Floats]:
-    return {"x": run.z_support[:, :1]}
+    assert "largest gap to exact beta" in whole()._repr_html_()

@@ -67,7 +67,7 @@ def test_a_wrong_closed_form_breaks(linear: sd.System) -> None:
 
 def test_orders(rungs: TheoryLadder) -> None:
     """Assert the orders 1 of descent and 1/2 of the spread, and that orders of other things differ."""
-    orders = rungs.orders(seeds=300)
+    orders = rungs.orders(seeds=150)
     assert orders["descent"].agrees
     assert orders["stochastic"].agrees
     assert not orders["descent"].order.agrees(0.5)
@@ -92,23 +92,10 @@ def test_one_sentence(linear: sd.System) -> None:
         sd.ladder_of(linear, TIMES, 0.1, closed_form=np.exp)
     with pytest.raises(sd.InputError, match="4 values of 'sum'"):
         sd.ladder_of(linear, TIMES, 0.1, closed_form=lambda t: {"sum": 1.0})
-    with pytest.raises(sd.InputError, match="step_size"):
-        sd.ladder_of(linear, TIMES, 0.0)
 
 
-def test_what_has_no_order_or_no_clock() -> None:
-    """Assert that exact steps are left out, and that equal samples and momentum with a driven rate are refused."""
-    u, t = sympy.symbols("u t")
+def test_exact_steps_have_no_order() -> None:
+    """Assert that they are left out."""
+    u = sympy.Symbol("u")
     even = sd.System.from_sympy("Even", {u: 1.0}, {u: 1})
     assert sd.ladder_of(even, [1.0], 0.1).orders() == {}
-
-    def without_noise(state, rng, out):  # type: ignore[no-untyped-def]
-        out[0] = 1.0
-
-    with pytest.raises(sd.InputError, match="samples that differ between seeds"):
-        sd.ladder_of(even, [1.0], 0.1, without_noise).orders()
-    driven = sd.System.from_sympy("Driven", {u: 0.0}, {u: sympy.cos(3 * t) - u}, time=t)
-    with pytest.raises(sd.InputError, match="momentum=0 for a rate that depends on time"):
-        sd.ladder_of(driven, [1.0], 0.1, momentum=0.8)
-    with pytest.raises(sd.InputError, match=r"of shape \(2,\), from closed_form"):
-        sd.ladder_of(even, [1.0], 0.1, closed_form=lambda t: {"u": np.ones((t.size, 3))})

@@ -1,4 +1,4 @@
-"""Fixtures of the tests of sweeps."""
+"""Fixtures of the tests of experiments."""
 
 import pytest
 

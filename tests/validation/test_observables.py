@@ -1,4 +1,4 @@
-"""Observables of a rung against the trajectory and their equations."""
+"""Observables of runs against their equations."""
 
 from __future__ import annotations
 
@@ -7,23 +7,12 @@ import pytest
 
 from snapdyn.dynamics import (
     MeanField,
+    ModifiedDecoder,
     integrate,
     syn_medium,
 )
-from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.rungs.run import (
-    MEAN_FIELD,
-)
-from tests.validation.rungs.helpers import K, whole
-
-
-def test_observables_are_the_trajectorys() -> None:
-    """Assert that relative gain and growth factor are Trajectory's, for the dominant token over the others."""
-    run = whole()[MEAN_FIELD].runs[0]
-    found = attention_observables(run)
-    gains = [run.relative_gain(n, 4 * n + 4, l) for n in range(K) for l in range(4 * n + 1, 4 * n + 4)]
-    assert found["relative_gain"] == pytest.approx(np.array(gains).T)
-    assert found["growth_factor"][:, 2] == pytest.approx(run.growth_factor(0, 2))
+from snapdyn.validation.observables import attention_observables, fallen
+from snapdyn.validation.search.counterexamples import load
 
 
 def test_observables_are_what_their_equations_say() -> None:
@@ -50,3 +39,17 @@ def test_observables_are_what_their_equations_say() -> None:
     assert found["z"] == pytest.approx(np.array([z[:, m, l] for m, l in moving]).T)
     assert found["growth_factor"] == pytest.approx(np.exp(2 * found["z"]))
     assert np.ptp(found["z"][-1]) > 0.1
+
+
+def test_fallen_sees_a_fall_and_nothing_else() -> None:
+    """Assert which tokens count as fallen on the F10 counterexample of two classes, and none under Eq. (10)."""
+    instance = load("theorem2a-memory").instance
+    times = np.geomspace(1, 1e5, 100)
+    run = integrate(MeanField(instance.classes, 1.0, instance.eta_Z), times, rtol=1e-9, atol=1e-13)
+    seen = fallen(run)
+    z = run.z[:, 0, instance.classes.distinct_tokens()]
+    assert seen[-1].tolist() == [bool(z[-1, i] < z[:, i].max() - 1e-5 * np.abs(run.z).max()) for i in range(2)]
+    assert seen.any()
+    assert (np.diff(seen.astype(int), axis=0) >= 0).all()
+    frozen = integrate(ModifiedDecoder(instance.classes, 1.0, instance.eta_Z), times)
+    assert not fallen(frozen).any()

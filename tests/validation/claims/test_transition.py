@@ -1,0 +1,41 @@
+"""Claims on the transition: the measures, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from snapdyn import analytic
+from snapdyn.dynamics import SequenceClasses
+from snapdyn.validation.claims.transition import insight_a, insight_c
+from snapdyn.validation.claims.transition._shared import largest_step
+from snapdyn.validation.search.instance import Instance
+
+
+def test_half_time_of_a_loss_that_falls_or_stays_above() -> None:
+    """Assert linear interpolation in ln t, the first time of a loss that starts below, infinity above the level."""
+    t = np.array([0.25, 1, 4])
+    assert insight_a.half_time(t, np.array([1, 0.75, 0.25]), 0.5) == pytest.approx(2)
+    assert insight_a.half_time(t, np.array([0.4, 0.3, 0.2]), 0.5) == 0.25
+    assert insight_a.half_time(t, np.array([1, 0.9, 0.8]), 0.5) == np.inf
+
+
+@pytest.mark.parametrize(("vocab_size", "t_end"), [(4, 12.1), (10**12, 1e6)])
+def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float) -> None:
+    """Assert d ln u/d ln t of the rarest class by a central difference, whose error is of the order of its step^2."""
+    classes = SequenceClasses([[0.2, 0.8, 0], [0.2, 0, 0.8]], [0, 0], prior=[1, 3], vocab_size=vocab_size)
+    step, visits = 1e-3, t_end / 4
+    u = analytic.h(visits * np.exp([-step, step]), 0.7, vocab_size)
+    slope = float(np.diff(np.log(u))[0]) / (2 * step)
+    measured = insight_c.AFTER.measure(Instance.of(classes, 0.7, 0.1, t_end))
+    assert measured == pytest.approx(slope, rel=1e-4)
+
+
+def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
+    """Assert the worst step of two cells, and the bound of seeds: 3.1 standard errors of a difference, by hand."""
+    falling = np.array([[[3.0], [5.0]], [[2.0], [4.5]]])
+    assert (largest_step(falling).value, largest_step(falling).bound) == (-0.5, 0)
+    assert not largest_step(falling[::-1]).holds
+    seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
+    assert largest_step(seeds).value == -1
+    assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
