@@ -75,7 +75,7 @@ def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("build", [with_two_next_tokens, with_three_outputs, with_a_query_each])
 def test_agrees_with_the_general_kernel(seed: int, build: type) -> None:
     """Assert equal rates up to rounding: each is a sum of at most 5 classes of some 30 operations on values of order 1.
@@ -93,7 +93,7 @@ def test_agrees_with_the_general_kernel(seed: int, build: type) -> None:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("shift", [-700.0, -140.0, 240.0, 320.0, 700.0])
+@pytest.mark.parametrize("shift", [-700.0, 240.0, 700.0])
 @pytest.mark.parametrize("whole_class", [False, True])
 def test_large_logits(shift: float, whole_class: bool) -> None:
     """Assert the general kernel's rates where attention has to be shifted, on one entry or on all of a class.
