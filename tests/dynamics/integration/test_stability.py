@@ -27,7 +27,7 @@ UNSTABLE = SequenceClasses(
 EPS = np.finfo(float).eps
 
 
-@pytest.mark.parametrize("t", [30.0, 40.0, 50.0])
+@pytest.mark.parametrize("t", [30.0, 50.0])
 def test_growth_times_rounding_is_the_difference_of_a_full_run(t: float) -> None:
     """Assert the size of the difference of two runs within a factor 100 of rounding times the growth.
 
@@ -50,10 +50,10 @@ def test_equal_queries_part_where_the_path_is_unstable_only() -> None:
 
 @pytest.mark.parametrize(("eta_Z", "leaves"), [(0.26797, True), (0.00025, False)])
 def test_training_leaves_an_unstable_path_only(eta_Z: float, leaves: bool) -> None:
-    """Assert that SGD of four seeds ends more than half of the largest logit away from the reduced run, or a tenth."""
+    """Assert that SGD of two seeds ends more than half of the largest logit away from the reduced run, or a tenth."""
     system, t = MeanField(UNSTABLE, 0.05, eta_Z), 1000
     run = integrate(system, [float(t)], reduce=True)
-    trained = sgd(UNSTABLE, 0.05, eta_Z, t, 256, seed=range(4), record=[t])
+    trained = sgd(UNSTABLE, 0.05, eta_Z, t, 256, seed=range(2), record=[t])
     away = [np.abs(each.z[-1] - run.z[-1]).max() / np.abs(each.z[-1]).max() for each in trained]
     assert (growth_of_differences(system, t) > 1e4) == leaves
     assert all((share > 0.5) if leaves else (share < 0.1) for share in away)
@@ -69,7 +69,7 @@ def test_stable_paths() -> None:
     assert growth_of_differences(MeanField(alone, 1.0, 1.0), 10.0) == 1.0
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_difference_keeps_its_mean(seed: int) -> None:
     """Assert that the rate of a difference has mean 0 over all that was equal, as a symmetry of the flow makes it.
 

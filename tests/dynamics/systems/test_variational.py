@@ -1,4 +1,4 @@
-"""Sensitivities of systems from sympy, and of the mean field: closed forms, differences of runs, and sympy's own Jacobian."""
+"""Sensitivities of systems from sympy and of the mean field: closed forms, differences of runs, sympy's Jacobian."""
 
 from __future__ import annotations
 
