@@ -106,7 +106,7 @@ def error_and_loss(logits: Array, target: Array) -> tuple[Array, Array]:
 
 def mean_field(
     instance: Instance, Y: Array, z: Array, eta_Y: float, eta_Z: float, residual: bool = False
-) -> tuple[Array, Array, float]:
+) -> tuple[Array, Array, Any]:
     """dY/dt (R, V), dz/dt (Q, M) and the loss of the full mean field (sections 8 and 9)."""
     f, u, norm = decoder_inputs(instance, z, residual)
     error, loss = error_and_loss(u @ Y, instance.next_token)
@@ -118,7 +118,7 @@ def mean_field(
     push = instance.prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
     dz = np.zeros_like(z)
     np.add.at(dz, instance.query_row, eta_Z * push)
-    return dY, dz, float(instance.prior @ loss)
+    return dY, dz, instance.prior @ loss
 
 
 def objective(instance: Instance, Y: Array, z: Array, residual: bool) -> Any:

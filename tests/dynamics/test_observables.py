@@ -30,6 +30,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import OBSERVABLES, Observable, class_logits, labelled, peak_times
 from snapdyn.errors import InputError
+from tests.dynamics.helpers import dense_decoder
 
 
 def test_every_variable_is_labelled_and_settings_are_stored(tmp_path: Path) -> None:
@@ -82,18 +83,13 @@ def test_values_on_the_support(name: str, indices: tuple[int, ...] | None) -> No
 
 def dense_speed(run: Trajectory) -> Floats:
     """w_n[n] (1 - alpha_n[n]), (N, S), by loops over times and classes and a softmax over all V outputs."""
-    classes, decoder = run.require_classes(), run.require_decoder()
+    classes = run.require_classes()
+    Y = dense_decoder(*run.require_decoder(), (classes.num_tokens, classes.vocab_size))
     speed = np.empty((run.t.size, classes.num_classes))
-    for i in range(run.t.size):
-        for n in range(classes.num_classes):
-            f = run.attention[i, n] / np.linalg.norm(run.attention[i, n])
-            w = np.full(classes.vocab_size, np.nan)
-            for column, output in enumerate(decoder.outputs):
-                logit = sum(f[l] * decoder.Y[i, decoder.rows[l], column] for l in np.flatnonzero(f))
-                w[output if output >= 0 else np.isnan(w)] = logit
-            correct = classes.next_token[n]
-            alpha = np.exp(w - w.max())
-            speed[i, n] = w[correct] * (1 - alpha[correct] / alpha.sum())
+    for i, n in np.ndindex(*speed.shape):
+        w = run.attention[i, n] / np.linalg.norm(run.attention[i, n]) @ Y[i]
+        alpha = np.exp(w - w.max()) / np.exp(w - w.max()).sum()
+        speed[i, n] = w[classes.next_token[n]] * (1 - alpha[classes.next_token[n]])
     return speed
 
 

@@ -71,13 +71,8 @@ def test_small_file_that_expands_beyond_the_memory(name: str, tmp_path: Path, mo
             file.write(bytes(1_000_000))
     assert path.stat().st_size < 1_000_000
     monkeypatch.setattr(memory, "free_memory", lambda: 1e9)
-    monkeypatch.setattr(np.lib.format, "read_array", _nothing_is_read)
-    with pytest.raises(InputError, match=r"expected the arrays of file.npz to fit into the free memory of 0\.931 GiB"):
+    with pytest.raises(InputError, match=r"the arrays of file.npz to fit into the free memory of 0\.931 GiB"):
         READERS[name](path)
-
-
-def _nothing_is_read(*arguments: Any, **options: Any) -> Any:
-    raise AssertionError("an array is read")
 
 
 def test_arrays_that_are_wanted(tmp_path: Path) -> None:

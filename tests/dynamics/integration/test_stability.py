@@ -15,10 +15,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.integration.stability import Difference
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import random_system
 
 OWN = 1 - 0.38422 - 0.19078 - 0.41163
 UNSTABLE = SequenceClasses(
@@ -67,33 +64,6 @@ def test_stable_paths() -> None:
     assert growth_of_differences(MeanField(many, 1.0, 1e-9), 1e12) < 10
     alone = SequenceClasses([[0.4, 0.6, 0], [0.3, 0, 0.7]], [5, 5], vocab_size=9)
     assert growth_of_differences(MeanField(alone, 1.0, 1.0), 10.0) == 1.0
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_difference_keeps_its_mean(seed: int) -> None:
-    """Assert that the rate of a difference has mean 0 over all that was equal, as a symmetry of the flow makes it.
-
-    With a value of another parent the rate would be that of another state, and the mean would move.
-    """
-    system, symmetric = random_system(seed)
-    small = reduced(system)
-    if small is None or (small.kinds.number == 1).all():
-        assert not symmetric
-        return
-    along = Difference(small)
-    copies, parent, size = along.quotient.copies, along.parent, small.size
-    assert np.array_equal(np.bincount(parent, copies), small.quotient.copies)
-    state, rate = along.initial_state(), np.empty(along.size)
-    state[:size] += np.random.default_rng(seed).normal(size=size)
-    along.write_rate(state, rate)
-    change = rate[size:-1] + rate[-1] * state[size:-1]
-    means = np.bincount(parent, copies * change) / np.bincount(parent, copies)
-    np.testing.assert_allclose(means, 0.0, atol=1e-8 * np.abs(change).max())
-    along.parent = np.roll(parent, 1)
-    along.write_rate(state, rate)
-    wrong = rate[size:-1] + rate[-1] * state[size:-1]
-    means = np.bincount(parent, copies * wrong) / np.bincount(parent, copies)
-    assert np.abs(means).max() > 1e-5 * np.abs(wrong).max()
 
 
 def test_refusals() -> None:

@@ -18,87 +18,50 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.errors import InputError
-from tests.dynamics.dense_reference import Array, Instance, error_and_loss, random_instance
+from tests.dynamics.dense_reference import Array, Instance, mean_field
+from tests.dynamics.helpers import dense_state
+from tests.dynamics.systems.helpers import INSTANCES, random_state
 
 ETA_Y, ETA_Z = 0.7, 1.3
 
 
-def mean_update(q: Array, weights: Array, Y: Array, target: int) -> tuple[Array, Array, float]:
-    """Weighted mean over rows of q (R, M) of Eqs. (3)-(4) at unit rates: dY (M, V), dz (M,), loss."""
-    f = q / np.linalg.norm(q, axis=1, keepdims=True)
-    error, loss = error_and_loss(f @ Y, np.full(len(q), target))
-    g = error @ Y.T
-    dz = f * (g - f * (f * g).sum(axis=1, keepdims=True))
-    return (weights[:, None] * f).T @ error, weights @ dz, float(weights @ loss)
+NAMES = (
+    "lumped tokens and shared column", "one query", "shared next token and query", "V equals number of next tokens",
+    "one token per class",
+)  # fmt: skip
 
 
-def rate_by_frequencies(instance: Instance, frequencies: Any, z: Array, Y: Array) -> Array:
-    """[dz (Q, M), dY (M, V), loss] flat, class n averaged over frequencies(n) = (rows (R, M), weights (R,))."""
-    dY, dz, loss = np.zeros_like(Y), np.zeros_like(z), 0.0
-    for n, p in enumerate(instance.prior):
-        rows, weights = frequencies(n)
-        row = instance.query_row[n]
-        by_class = mean_update(rows * np.exp(z[row]), weights, Y, int(instance.next_token[n]))
-        dY, loss = dY + ETA_Y * p * by_class[0], loss + p * by_class[2]
-        dz[row] += ETA_Z * p * by_class[1]
-    return np.concatenate([dz.ravel(), dY.ravel(), [loss]])
+def rate_by_frequencies(instance: Instance, frequencies: Any, Y: Array, z: Array) -> Array:
+    """[dY, dz, loss] flat of dense numpy, class n averaged over frequencies(n) = (rows (R, M), weights (R,))."""
+    rows, weights = zip(*map(frequencies, range(len(instance.prior))), strict=True)
+    n = np.repeat(np.arange(len(rows)), [len(each) for each in weights])
+    prior = instance.prior[n] * np.concatenate(weights)
+    drawn = Instance(np.concatenate(rows), instance.query[n], instance.next_token[n], prior, instance.vocab_size)
+    dY, dz, loss = mean_field(drawn, Y, z, ETA_Y, ETA_Z)
+    return np.concatenate([dY.ravel(), dz.ravel(), [loss]])
 
 
-def rate_of_system(system: MeanField, instance: Instance, z: Array, Y: Array) -> Array:
-    """The same flat array from a system, at dense logits z (Q, M) and Y (M, V)."""
-    L = system.layout
-    query, token = system.classes.z_coordinates
-    state = np.empty(system.size)
-    state[: L.num_slots][L.slot_of_z] = z[query, token]
-    outputs = L.output_token.copy()
-    outputs[outputs < 0] = np.setdiff1d(np.arange(instance.vocab_size), outputs)[:1]
-    state[L.num_slots :] = Y[np.ix_(L.row_token, outputs)].ravel()
-    rate = system.derivative(0.0, state)
-    dz, dY = np.zeros_like(z), np.zeros_like(Y)
-    dz[query, token] = rate[: L.num_slots][L.slot_of_z]
-    column = np.full(instance.vocab_size, L.num_columns - 1)
-    column[L.output_token[L.output_token >= 0]] = np.flatnonzero(L.output_token >= 0)
-    occurs = np.flatnonzero(L.row_of_token >= 0)
-    dY[occurs] = rate[L.num_slots :].reshape(L.num_rows, -1)[np.ix_(L.row_of_token[occurs], column)]
-    return np.concatenate([dz.ravel(), dY.ravel(), [system.loss(state)]])
-
-
-def dense_state(instance: Instance, seed: int, twins: tuple[tuple[int, int], ...] = ()) -> tuple[Array, Array]:
-    """Random z and Y that keep the symmetries of a zero start: equal twins, equal unused outputs, row sums 0."""
-    rng = np.random.default_rng(seed)
-    M, used = instance.P.shape[1], instance.next_token
-    z = rng.normal(0.0, 0.7, (len(instance.query_ids), M))
-    Y = np.repeat(rng.normal(0.0, 1.5, (M, 1)), instance.vocab_size, axis=1)
-    Y[:, used] = rng.normal(0.0, 1.5, (M, used.size))[:, np.unique(used, return_inverse=True)[1]]
-    for kept, copy in twins:
-        z[:, copy], Y[copy] = z[:, kept], Y[kept]
-    return z, Y
-
-
-INSTANCES = {
-    "twins and shared column": (random_instance(1), ((1, 2), (5, 7))),
-    "one query": (random_instance(2, query=(0, 0, 0, 0, 0)), ((1, 2), (5, 7))),
-    "shared next token": (random_instance(4, query=(0, 0, 1, 1, 0), next_token=(3, 3, 3, 1, 8)), ((1, 2), (5, 7))),
-    "V equals number of next tokens": (random_instance(5, vocab_size=5), ((1, 2), (5, 7))),
-    "one token per class": (Instance(np.eye(3), np.array([0, 0, 1]), np.array([4, 2, 0]), np.full(3, 1 / 3), 6), ()),
-}
+def rate_of_system(system: MeanField, state: Array) -> Array:
+    """The same flat array from a system."""
+    dY, dz = dense_state(system, system.derivative(0.0, state))
+    return np.concatenate([dY.ravel(), dz.ravel(), [system.loss(state)]])
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("lump", [True, False])
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", NAMES)
 def test_infinite_length_is_the_mean_field(name: str, lump: bool) -> None:
     """Assert that without a length the rate and the loss are those of dense numpy at P, to rounding."""
-    instance, twins = INSTANCES[name]
-    z, Y = dense_state(instance, 3, twins)
-    actual = rate_of_system(FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, None, lump=lump), instance, z, Y)
-    expected = rate_by_frequencies(instance, lambda n: (instance.P[n : n + 1], np.ones(1)), z, Y)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    instance = INSTANCES[name]
+    system = FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, None, lump=lump)
+    state = random_state(system, 3)
+    expected = rate_by_frequencies(instance, lambda n: (instance.P[n : n + 1], np.ones(1)), *dense_state(system, state))
+    np.testing.assert_allclose(rate_of_system(system, state), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("lump", [True, False])
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", NAMES)
 def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump: bool) -> None:
     """Assert that the correction of rate and loss is 1/2 tr(H Cov), Cov = (diag P - P P^T)/(T-1).
 
@@ -106,8 +69,7 @@ def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump:
     h^4 phi''''''/90 against phi'': (h/P_k)^4 = 2e-7 times a factor of order 1 to 10; rounding 1e-15/4e-4.
     """
     seq_len = 40
-    instance, twins = INSTANCES[name]
-    z, Y = dense_state(instance, 3, twins)
+    instance = INSTANCES[name]
 
     def stencil(n: int) -> tuple[Array, Array]:
         rows, weights = [instance.P[n]], [0.0]
@@ -119,15 +81,15 @@ def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump:
                 weights.append(0.5 * P_k / seq_len * weight / (12 * h**2))
         return np.array(rows), np.array(weights)
 
-    expected = rate_by_frequencies(instance, stencil, z, Y)
-    classes = instance.classes()
-    corrected, plain = (
-        rate_of_system(FiniteLengthMeanField(classes, ETA_Y, ETA_Z, length, lump=lump), instance, z, Y)
-        for length in (seq_len, None)
+    system, infinite = (
+        FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, length, lump=lump) for length in (seq_len, None)
     )
+    state = random_state(system, 3, size=1.0)
+    corrected, plain = rate_of_system(system, state), rate_of_system(infinite, state)
     if name == "one token per class":  # nothing fluctuates
         np.testing.assert_allclose(corrected, plain, rtol=0, atol=1e-14)
         return
+    expected = rate_by_frequencies(instance, stencil, *dense_state(system, state))
     tolerance = 1e-5 * np.abs(expected).max()
     np.testing.assert_allclose(corrected - plain, expected, rtol=0, atol=tolerance)
     for wrong in (0.0, 2.0, -1.0):  # no correction, the factor 1/2 forgotten, the sign flipped
@@ -155,14 +117,16 @@ def test_orders_in_the_length_against_the_exact_expectation() -> None:
     """
     P = np.array([[0.5, 0.3, 0.2, 0.0], [0.0, 0.25, 0.35, 0.4]])
     instance = Instance(P, np.array([0, 0]), np.array([0, 1]), np.array([0.4, 0.6]), 6)
-    z, Y = dense_state(instance, 5)
     lengths = np.array([16, 32, 64])
     errors: dict[bool, list[float]] = {True: [], False: []}
     for seq_len in lengths.tolist():
-        exact = rate_by_frequencies(instance, lambda n, T=seq_len: all_frequencies(P[n], T), z, Y)
         for corrected, found in errors.items():
             system = FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, seq_len if corrected else None)
-            found.append(float(np.linalg.norm(rate_of_system(system, instance, z, Y) - exact)))
+            state = random_state(system, 5, size=1.0)
+            exact = rate_by_frequencies(
+                instance, lambda n, T=seq_len: all_frequencies(P[n], T), *dense_state(system, state)
+            )
+            found.append(float(np.linalg.norm(rate_of_system(system, state) - exact)))
     for corrected, order in ((True, 2.0), (False, 1.0)):
         slope = np.polyfit(np.log(lengths), np.log(errors[corrected]), 1)[0]
         assert abs(slope + order) < 0.3, (corrected, slope, errors)

@@ -21,7 +21,7 @@ from tests.dynamics.dense_reference import (
     error_and_loss,
     u_of_time,
 )
-from tests.dynamics.helpers import ROUNDING_OF_SUMS
+from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_decoder
 from tests.dynamics.integration.helpers import tolerance
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits
 
@@ -42,15 +42,7 @@ def test_modified_flow_with_residual_looks_at_its_own_overlaps() -> None:
 
 def frozen_full(system: FrozenDecoder, instance: Instance, state: Array) -> Array:
     """Dense Y (R, V) of a frozen-decoder state."""
-    rows, outputs = system.decoder_ids()
-    compressed = system.decoder(state)
-    found = list(outputs)
-    columns = [found.index(v) if v in found else found.index(-1) for v in range(instance.vocab_size)]
-    Y = np.zeros((instance.num_rows, instance.vocab_size))
-    for token, row in enumerate(rows):
-        if row >= 0:
-            Y[token] = compressed[row][columns]
-    return Y
+    return dense_decoder(system.decoder(state), *system.decoder_ids(), (instance.num_rows, instance.vocab_size))
 
 
 @pytest.mark.kernel

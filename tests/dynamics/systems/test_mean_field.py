@@ -11,30 +11,14 @@ import pytest
 from snapdyn.dynamics import FrozenDecoder, MeanField, syn_small
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
-    Array,
     Instance,
     mean_field,
     objective,
 )
-from tests.dynamics.helpers import ROUNDING_OF_SUMS
+from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_state
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits, random_state
 
 pytestmark = pytest.mark.kernel
-
-
-def expand(system: MeanField, instance: Instance, state: Array, rest: Array) -> tuple[Array, Array]:
-    """Scatter a flat state to dense Y (R, V) and z (Q, M); `rest` holds the logits that cannot move."""
-    L = system.layout
-    z = rest.copy()
-    z[system.classes.z_coordinates] = state[: L.num_slots][L.slot_of_z]
-    Y_compressed = state[L.num_slots :].reshape(L.num_rows, L.num_columns)
-    outputs = list(L.output_token)
-    columns = [outputs.index(v) if v in outputs else outputs.index(-1) for v in range(instance.vocab_size)]
-    Y = np.zeros((instance.num_rows, instance.vocab_size))
-    for token, row in enumerate(L.row_of_token):
-        if row >= 0:
-            Y[token] = Y_compressed[row, columns]
-    return Y, z
 
 
 @pytest.mark.parametrize("residual", RESIDUAL.values(), ids=RESIDUAL.keys())
@@ -45,12 +29,11 @@ def test_mean_field_equals_dense_numpy(name: str, start: bool, residual: bool) -
     instance = INSTANCES[name]
     z_initial = initial_logits(instance, 20) if start else None
     system = MeanField(instance.classes(), 0.7, 1.3, z_initial=z_initial, residual=residual)
-    rest = np.zeros((len(instance.query_ids), instance.P.shape[1])) if z_initial is None else z_initial
     for seed in range(3):
         state = random_state(system, seed)
-        Y, z = expand(system, instance, state, rest)
+        Y, z = dense_state(system, state, z_initial)
         dY, dz, loss = mean_field(instance, Y, z, 0.7, 1.3, residual)
-        actual_dY, actual_dz = expand(system, instance, system.derivative(0.0, state), np.zeros_like(rest))
+        actual_dY, actual_dz = dense_state(system, system.derivative(0.0, state))
         assert_close(actual_dY, dY)
         # z' = f (g - f (f.g)) cancels when a class has one token: its scale is that of g.
         assert_close(actual_dz, dz, scale=1.3 * float(np.abs(Y).max()))
@@ -83,8 +66,8 @@ def test_dense_comparison_rejects_a_wrong_theory(wrong: str) -> None:
     instance = INSTANCES["one query"]
     system = MeanField(instance.classes(), 0.7, 1.3)
     state = random_state(system, 0)
-    Y, z = expand(system, instance, state, np.zeros((1, 9)))
-    _, actual = expand(system, instance, system.derivative(0.0, state), np.zeros((1, 9)))
+    Y, z = dense_state(system, state)
+    _, actual = dense_state(system, system.derivative(0.0, state))
     rates = (1.3, 0.7) if wrong == "rate" else (0.7, 1.3)
     other = replace(instance, prior=np.full(5, 0.2)) if wrong == "prior" else instance
     _, dz, _ = mean_field(other, Y, z, *rates)
@@ -101,9 +84,8 @@ def test_derivative_is_the_gradient_of_the_expected_objective(name: str, residua
     instance = INSTANCES[name]
     system = MeanField(instance.classes(), 0.7, 1.3, residual=residual)
     state = random_state(system, 3, size=1.0)
-    rest = np.zeros((len(instance.query_ids), instance.P.shape[1]))
-    Y, z = expand(system, instance, state, rest)
-    actual_dY, actual_dz = expand(system, instance, system.derivative(0.0, state), rest)
+    Y, z = dense_state(system, state)
+    actual_dY, actual_dz = dense_state(system, system.derivative(0.0, state))
     h = 1e-30
     dY, dz = np.zeros_like(Y), np.zeros_like(z)
     for index in np.ndindex(*Y.shape):

@@ -78,28 +78,6 @@ def test_differences_of_runs() -> None:
         np.testing.assert_allclose(result.state[:, i], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
 
 
-def test_right_hand_side() -> None:
-    """Assert J S + dF/dp at a random state and time against sympy's Jacobian, evaluated with 30 digits."""
-    x, A, k = sympy.MatrixSymbol("x", 3, 1), sympy.MatrixSymbol("A", 3, 3), sympy.Symbol("k")
-    rng = np.random.default_rng(3)
-    matrix, state, time = rng.normal(size=(3, 3)), rng.normal(size=9), 0.7
-    entries = sympy.Matrix(x)
-    powers = entries.applyfunc(lambda each: sympy.tanh(k * each) + sympy.Piecewise((each**2, each > 0), (t, True)))
-    rate = sympy.Matrix(A) * powers + k**2 * t * entries
-    system: Any = sd.System.from_sympy("Coupled", {x: [1.0, 2.0, 3.0]}, {x: rate}, {A: matrix, k: 0.4, s: 1.0}, time=t)
-    directions = checked_directions(system, ("s", "k"))
-    augmented = SymbolicSensitivity.of(system, directions)
-    assert augmented is not None
-    state = rng.normal(size=augmented.size)
-    here = {A: sympy.Matrix(matrix), t: time, k: sympy.Float(0.4, 30)}
-    here |= {x[i, 0]: sympy.Float(float(state[i]), 30) for i in range(3)}
-    jacobian = np.array(rate.jacobian(entries).subs(here).doit().evalf(30), dtype=float)
-    by_k = np.array(rate.diff(k).subs(here).doit().evalf(30), dtype=float)[:, 0]
-    expected = [system.derivative(time, state[:3]), jacobian @ state[3:6], jacobian @ state[6:] + 0.4 * by_k]
-    np.testing.assert_allclose(augmented.derivative(time, state), np.ravel(expected), rtol=1e-13, atol=1e-14)
-    np.testing.assert_array_equal(augmented.scales, [1.0, 1 / 0.4])
-
-
 def test_a_derivative_that_does_not_compile() -> None:
     """Assert that a rate whose derivative has no compiled function is differentiated by differences."""
     system: Any = sd.System.from_sympy("Gamma", {u: 1.0}, {u: sympy.loggamma(s + u) - u}, {s: 2.0})

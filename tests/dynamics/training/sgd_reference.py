@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics import SGD, Trajectory
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
+from tests.dynamics.helpers import dense_decoder
 
 Array = NDArray[Any]
 Batch = tuple[Array, Array, Array]  # class, weight, occurrences (B, M) of each sequence
@@ -147,12 +148,4 @@ def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> t
 
 def full_decoder(trajectory: Trajectory, run: SGD) -> Array:
     """Saved Y with every output a column, (N, rows, V); rows of tokens that never occur are 0."""
-    saved, rows, outputs = trajectory.require_decoder()
-    V = run.classes.vocab_size
-    column = np.full(V, outputs.size - 1)
-    own = outputs >= 0
-    column[outputs[own]] = np.flatnonzero(own)
-    Y = np.zeros((trajectory.t.size, run.num_decoder_rows, V))
-    tokens = np.flatnonzero(rows >= 0)
-    Y[:, tokens] = saved[:, rows[tokens]][..., column]
-    return Y
+    return dense_decoder(*trajectory.require_decoder(), (run.num_decoder_rows, run.classes.vocab_size))

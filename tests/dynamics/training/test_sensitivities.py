@@ -18,8 +18,6 @@ from snapdyn.dynamics import (
     sensitivity,
     syn_small,
 )
-from snapdyn.dynamics.systems.variational import MeanFieldSensitivity
-from snapdyn.dynamics.training.sensitivities import checked_directions
 from snapdyn.errors import InputError
 
 CLASSES = random_classes(3, 2, 3, num_queries=2, seed=1, uniform_prior=False)
@@ -69,54 +67,6 @@ def test_derivatives_are_finite_differences_of_runs() -> None:
             expected = (values[0] - values[1]) / (2 * h)
             own = result.entropy() if name == "entropy" else getattr(result, name)
             assert np.abs(own[:, parameter] - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-def complex_rate(classes: SequenceClasses, P: Any, Y: Any, z: Any, eta_Y: Any, eta_Z: Any) -> tuple[Any, Any]:
-    """Section 8 of the theory in plain numpy, for complex arguments: dY/dt (M, V), dz/dt (Q, M)."""
-    dY, dz = np.zeros(Y.shape, complex), np.zeros(z.shape, complex)
-    for n, p in enumerate(classes.prior):
-        q = P[n] * np.exp(z[classes.query_index[n]])
-        f = q / np.sqrt((q * q).sum())
-        alpha = np.exp(f @ Y)
-        error = -alpha / alpha.sum()
-        error[classes.next_token[n]] += 1.0
-        g = Y @ error
-        dY += eta_Y * p * np.outer(f, error)
-        dz[classes.query_index[n]] += eta_Z * p * f * (g - f * (f @ g))
-    return dY, dz
-
-
-@pytest.mark.slow
-def test_right_hand_side_is_a_complex_step_of_plain_numpy() -> None:
-    """Assert J S + dF/dp at a random state, for a rate, a direction of P and one of the initial logits."""
-    of_P, of_z = directions()
-    system = MeanField(CLASSES, ETA_Y, ETA_Z)
-    augmented = MeanFieldSensitivity(system, checked_directions(system, ("eta_Y", ("P", of_P), ("z_initial", of_z))))
-    L, n, rng = augmented.layout, augmented.base_size, np.random.default_rng(1)
-    state = rng.normal(size=augmented.size)
-    rate = augmented.derivative(0.0, state)
-    tokens, columns = L.row_token, L.output_token
-
-    def dense(values: Any) -> tuple[Any, Any]:
-        Y, z = np.zeros((CLASSES.num_tokens, CLASSES.vocab_size)), np.zeros((2, CLASSES.num_tokens))
-        z[CLASSES.z_coordinates] = L.z_support(values[: L.num_slots])
-        for column, output in enumerate(columns):
-            outputs = np.setdiff1d(np.arange(CLASSES.vocab_size), columns) if output < 0 else [output]
-            for each in outputs:
-                Y[tokens, each] = values[L.num_slots :].reshape(L.num_rows, L.num_columns)[:, column]
-        return Y, z
-
-    Y, z = dense(state[:n])
-    P = CLASSES.P.toarray()
-    for k in range(3):
-        change_Y, change_z = dense(state[(k + 1) * n : (k + 2) * n])
-        h = 1e-30j
-        eta_Y = ETA_Y * (1 + h) if k == 0 else ETA_Y
-        P_changed = P + h * of_P / augmented.scales[1] if k == 1 else P
-        dY, dz = complex_rate(CLASSES, P_changed, Y + h * change_Y, z + h * change_z, eta_Y, ETA_Z)
-        own_Y, own_z = dense(rate[(k + 1) * n : (k + 2) * n])
-        assert np.allclose(own_Y, dY.imag / 1e-30, rtol=1e-11, atol=1e-12)
-        assert np.allclose(own_z, dz.imag / 1e-30, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.slow

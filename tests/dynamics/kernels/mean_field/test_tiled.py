@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.dynamics.kernels.mean_field.tiled import TILE
 from snapdyn.dynamics.systems.mean_field import TiledRate
 from tests.dynamics.dense_reference import Instance, mean_field, random_instance
-from tests.dynamics.helpers import ROUNDING_OF_SUMS
+from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_state
 
 NEXT = tuple(n % 70 for n in range(80))
 INSTANCES = {
@@ -25,26 +27,13 @@ INSTANCES = {
 def dense_and_tiled(instance: Instance, vocab_size: int, threads: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """[Y', z', loss] from dense numpy with `vocab_size` outputs and from the tiles, at a random state."""
     system = MeanField(instance.classes(), 0.7, 1.3)
-    L, M = system.layout, instance.P.shape[1]
     state = np.random.default_rng(8).normal(0.0, 2.0, system.size)
     out = np.full(system.size, np.nan)
-    loss = TiledRate(L, 0.7, 1.3, threads).write(state, out)
-    column_of = {int(v): i for i, v in enumerate(L.output_token)}
-    columns = [column_of.get(v, L.num_columns - 1) for v in range(vocab_size)]
-
-    def dense(flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        Y = np.zeros((instance.num_rows, vocab_size))
-        rows = flat[L.num_slots :].reshape(L.num_rows, L.num_columns)
-        for token, row in enumerate(L.row_of_token):
-            if row >= 0:
-                Y[token] = rows[row, columns]
-        z = np.zeros((len(instance.query_ids), M))
-        z[system.classes.z_coordinates] = flat[: L.num_slots][L.slot_of_z]
-        return Y, z
-
-    wide = Instance(instance.P, instance.query, instance.next_token, instance.prior, vocab_size)
-    dY, dz, expected_loss = mean_field(wide, *dense(state), 0.7, 1.3)
-    return [dY, dz, np.array([expected_loss])], [*dense(out), np.array([loss])]
+    loss = TiledRate(system.layout, 0.7, 1.3, threads).write(state, out)
+    (Y, z), found = (dense_state(system, each) for each in (state, out))
+    Y = np.append(Y, Y[:, [-1] * (vocab_size - instance.vocab_size)], axis=1)
+    dY, dz, expected_loss = mean_field(replace(instance, vocab_size=vocab_size), Y, z, 0.7, 1.3)
+    return [dY[:, : instance.vocab_size], dz, np.array([expected_loss])], [*found, np.array([loss])]
 
 
 def error(expected: list[np.ndarray], found: list[np.ndarray]) -> float:

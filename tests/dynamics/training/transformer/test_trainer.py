@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import SequenceClasses, train_transformer
+from snapdyn.dynamics import train_transformer
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.dynamics.training.transformer.trainer import forward, initial_parameters, loss, step
 from snapdyn.errors import InputError
-from snapdyn.validation.dense_algebra import Embedding, gradient
 from tests.dynamics.training.transformer.helpers import assert_same, torch, train
 from tests.helpers import FABLE
 
@@ -162,29 +161,6 @@ def test_deeper_layers_do_not_see_the_query_or_what_follows() -> None:
         for tokens in ([1, 4, 4, 8, 0, 2], [1, 4, 4, 8, 5, 5])
     ]
     assert torch.equal(*outputs)
-
-
-def test_numpys_gradient_is_autograds() -> None:
-    """Assert the embedding model's derivative, done by hand for the claim `reparameterisation`, against torch."""
-    rng = np.random.default_rng(0)
-    classes = SequenceClasses(
-        rng.dirichlet(np.ones(5), size=3), query=[5, 6, 5], next_token=[0, 1, 7], prior=[0.2, 0.3, 0.5], vocab_size=8
-    )
-    at = Embedding(*(rng.normal(size=shape) for shape in ((8, 4), (4, 4), (4, 4), (4, 4))))
-    value, found = gradient(classes, at)
-    U, W_Q, W_K, W_V = parameters = [torch.tensor(x, requires_grad=True) for x in at]
-    objective = 0.0
-    for P, query, next_token, prior in zip(
-        classes.P.toarray(), classes.query, classes.next_token, classes.prior, strict=True
-    ):
-        scores = U[:5] @ W_K @ W_Q.T @ U[query] / 2
-        attention = torch.softmax(scores + torch.tensor(np.log(P)), 0)
-        normalised = torch.nn.functional.normalize(attention @ U[:5], dim=0)
-        objective = objective + prior * torch.log_softmax(U @ W_V @ normalised, 0)[next_token]
-    objective.backward()
-    assert value == pytest.approx(objective.item(), rel=1e-13)
-    for mine, parameter in zip(found, parameters, strict=True):
-        np.testing.assert_allclose(mine, parameter.grad, atol=1e-12)
 
 
 def test_a_step_is_clipped_in_norm() -> None:
