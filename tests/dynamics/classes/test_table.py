@@ -250,7 +250,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"P": GOOD - [[0, 1, 0], [0, 0, 0]]}, r"-0\.5 at class 0, token 1"),
     ({"P": sparse.csc_array(GOOD - [[0, 1, 0], [0, 0, 0]])}, r"-0\.5 at class 0, token 1"),
     ({"P": np.where(GOOD == 0.75, np.nan, GOOD)}, "nan"),
-    ({"P": GOOD + [[0, 0, 0], [0, 0, 1e-4]]}, r"received 1\.0001 in row 1"),
+    ({"P": [[0.5, 0.5, 0.0], [0.0, 0.25, 0.7501]]}, r"received 1\.0001 in row 1"),
     ({"P": sparse.csr_array(GOOD * [[1], [0]])}, "row 1"),
     ({"query": [0]}, "query"),
     ({"query": [0, -1]}, "query"),
