@@ -235,12 +235,3 @@ def test_a_changed_copy_measures_again() -> None:
     before = saved.transition
     assert np.isfinite(before).all()
     np.testing.assert_allclose(saved.changed(t=10 * saved.t).transition, 10 * before, rtol=1e-12)
-
-
-def test_a_run_that_ends_while_it_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Ctrl-C stays Ctrl-C, and one sentence for a failure."""
-    run = integrate(MeanField(single_common_token(3, 2, 0.3, 50), 1.0, 0.1), log_times(1.0, 1e3, 20))
-    for status, error in (("interrupted", KeyboardInterrupt), ("failed", InputError)):
-        vars(run)["_again"] = lambda times, status=status: run.changed(status=status, message="why")
-        with pytest.raises(error):
-            _ = run.transition

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,10 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.integration.driver import run as run_request
-from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
-from tests.dynamics.integration.helpers import mean_field_system, tolerance
+from tests.dynamics.integration.helpers import tolerance
 
 
 def product(system: MeanField, state: Array, vector: Array) -> Array:
@@ -78,30 +75,6 @@ def test_linear_invariants_are_kept_to_rounding() -> None:
     run = integrate(MeanField(syn_small(), 1.0, 100.0), log_times(1e-2, 1e4, 5), "CVODE")
     assert run.status == "finished"
     assert max(float(values.max()) for values in run.invariants.values()) < 1500 * 10 * EPS < 1e-3 * run.stats["rtol"]
-
-
-def test_interruption_keeps_what_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Ctrl-C inside a step keeps the saves made so far, and that `stop` ends a run."""
-    system = mean_field_system()
-    times = np.arange(0.0, 41.0)
-    full = integrate(system, times, "CVODE")
-    calls, rate = 0, system.write_rate
-
-    def interrupt(state: Array, out: Array) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 100:
-            raise KeyboardInterrupt
-        return rate(state, out)
-
-    monkeypatch.setattr(system, "write_rate", interrupt)
-    part = integrate(system, times, "CVODE", z_only=True)
-    assert part.status == "interrupted"
-    assert 1 < part.t.size < 41
-    np.testing.assert_array_equal(part.z, full.z[: part.t.size])
-    stop = threading.Event()
-    stop.set()
-    assert run_request(system, Request(times, "CVODE"), stop).status == "interrupted"
 
 
 def chosen(system: System) -> str:

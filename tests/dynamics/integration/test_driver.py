@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import math
 import tracemalloc
 from collections.abc import Callable
@@ -18,7 +16,6 @@ from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
-    SequenceClasses,
     SingleCommonToken,
     System,
     integrate,
@@ -27,7 +24,6 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
@@ -148,32 +144,11 @@ def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.M
     assert (times[-1], shares[-1]) == (1e3, 1.0)
 
 
-class Stopping(SingleCommonToken):
-    """Raises KeyboardInterrupt inside the right-hand side once V h passes 2."""
-
-    def derivative(self, t: float, state: Array) -> Array:
-        if state[2] > 2:
-            raise KeyboardInterrupt
-        return super().derivative(t, state)
-
-
-class Breaking(SingleCommonToken):
-    """Turns NaN once V h passes 2."""
-
-    def derivative(self, t: float, state: Array) -> Array:
-        out = super().derivative(t, state)
-        if state[2] > 2:
-            out[:] = np.nan
-        return out
-
-
 ARGUMENTS = (5, 100, 1.0, 0.1, 5.0)
-# V h = 2 at t = K (expm1(2) + 99 * 2)/V
-BREAK_TIME = 5 * (math.expm1(2.0) + 99 * 2.0) / 100
 
 
-@pytest.mark.parametrize("where", ["progress", "event", "derivative"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("where", ["progress", "event", "rate"])
+@pytest.mark.parametrize("method", ["DOP853", "LSODA", "BDF", "CVODE"])
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
     monkeypatch.setattr("snapdyn.dynamics.integration.driver.PROGRESS_INTERVAL", 0.0)
@@ -184,36 +159,16 @@ def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pyt
             raise KeyboardInterrupt
         return 1.0
 
-    options: dict[str, Any] = {"method": method}
-    if where == "progress":
-        options["progress"] = interrupt
-    if where == "event":
-        options["events"] = {"x": Event(interrupt)}
-    system = (Stopping if where == "derivative" else SingleCommonToken)(*ARGUMENTS)
-    run = integrate(system, times, **options)
-    full = integrate(SingleCommonToken(*ARGUMENTS), times, method=method)
+    options = {"progress": {"progress": interrupt}, "event": {"events": {"x": Event(interrupt)}}, "rate": {}}[where]
+    system = (Stopping if where == "rate" else SingleCommonToken)(*ARGUMENTS)
+    run = integrate(system, times, method, **options)  # type: ignore[arg-type]
+    full = integrate(SingleCommonToken(*ARGUMENTS), times, method)
     assert run.status == "interrupted"
     assert f"{run.t.size} of 41 times" in run.message
     assert 3 <= run.t.size < 41
     np.testing.assert_array_equal(run.t, times[: run.t.size])
     np.testing.assert_array_equal(run.z, full.z[: run.t.size])
     assert all(values.shape[0] == run.t.size for values in (run.loss, *run.extra.values()))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_failure_names_time_quantity_and_remedy(method: str) -> None:
-    """Assert that a right-hand side that turns NaN gives status failed, with time, quantity and remedy."""
-    times = np.arange(0.0, 41.0)
-    run = integrate(Breaking(*ARGUMENTS), times, method=method)
-    assert run.status == "failed"
-    reported = float(run.message.split("t = ")[1].split()[0])
-    # The failure lies within one solver step of the break; the largest step here is below 5.
-    assert abs(reported - BREAK_TIME) < 5
-    assert any(Breaking(*ARGUMENTS).value_name(i) in run.message for i in range(3))
-    assert "try " in run.message
-    assert 3 <= run.t.size < 41
-    assert np.isfinite(run.z).all()
-    assert np.isfinite(run.loss).all()
 
 
 @pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA", "CVODE"])
@@ -235,16 +190,6 @@ def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.Mo
     assert "LSODA evaluated the right-hand side 3 times in one step" in run.message
 
 
-def test_lsoda_that_gives_up_names_time_and_quantity() -> None:
-    """Assert that a run in which LSODA itself stops, with finite values, is reported in one sentence."""
-    P = np.array([[0.174, 0.752], [0.162, 0.774], [0.707, 0.094], [0.26, 0.164], [0.463, 0.302]])
-    P = np.column_stack([P, 1 - P.sum(axis=1)])
-    system = MeanField(SequenceClasses(P, [0, 0, 0, 1, 1], vocab_size=5), 0.0392, 3.3e-6)
-    run = integrate(system, [2.79e6], "LSODA", 1e-8, 1.0139408611850258e-17, log_time=True, most_evaluations=200_000)
-    assert run.status == "failed"
-    assert "; try " in run.message
-
-
 @pytest.mark.parametrize("size", [700.0, 1e300])
 def test_extreme_initial_logits_do_not_diverge(size: float) -> None:
     """Assert that a prior that puts all attention on one token runs, with attention exactly there."""
@@ -263,17 +208,6 @@ def test_dense_output_is_made_only_when_needed() -> None:
     assert end < many
 
 
-def test_settings_have_the_same_defaults_everywhere() -> None:
-    """Assert that a checked request has the arguments and defaults of `integrate`, in the same order."""
-    names = [f.name for f in dataclasses.fields(Request) if f.init]
-    stated = inspect.signature(integrate).parameters
-    assert [*stated] == ["system", *names]
-    request = Request([1.0])
-    assert {**{name: getattr(request, name) for name in names[1:]}, "events": None} == {
-        name: stated[name].default for name in names[1:]
-    }
-
-
 def integrated(times: Any = (1.0,), **options: Any) -> Any:
     """A run of the mean field with one thing wrong."""
     return integrate(mean_field_system(), times, **options)
@@ -284,26 +218,19 @@ SHARED = random_instance(4, next_token=(3, 3, 3, 1, 8)).classes()
 
 REFUSED: dict[str, Callable[[], Any]] = {
     "increasing": lambda: integrated([2.0, 1.0]),
-    "at least 0": lambda: integrated([-1.0, 1.0]),
     "at least one": lambda: integrated([]),
     "finite": lambda: integrated([math.nan]),
     "rtol of at least": lambda: integrated(rtol=1e-15),
-    "and below 1": lambda: integrated(rtol=1.0),
-    "atol": lambda: integrated(atol=0.0),
     "log_time to be true or false": lambda: integrated(log_time="no"),
-    "z_only to be true or false": lambda: integrated(z_only="no"),
     "did you mean 'RK45'": lambda: integrated(method="RK46"),
     "use CVODE or DOP853": lambda: integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0], method="Radau"),
     "a system": lambda: integrate(INSTANCE.classes(), [1.0]),  # type: ignore[arg-type]
     "classes to be SequenceClasses": lambda: MeanField(INSTANCE.P, 1.0, 1.0),  # type: ignore[arg-type]
     "eta_Y": lambda: FrozenDecoder(INSTANCE.classes(), 0.0),
-    "residual": lambda: MeanField(INSTANCE.classes(), 1.0, 1.0, residual="no"),  # type: ignore[arg-type]
     "different next tokens": lambda: ModifiedDecoder(SHARED, 1.0, 1.0),
     "different next tokens ": lambda: FrozenDecoder(SHARED, 1.0, modified=True),
     "did you mean 'leading'": lambda: ModifiedDecoder(INSTANCE.classes(), 1.0, 1.0, beta="leadin"),
-    "did you mean 'printed'": lambda: SingleCommonToken(*ARGUMENTS, form="print"),
     "the last time after": lambda: log_times(2.0, 1.0, 5),
-    "count": lambda: log_times(1.0, 2.0, 0),
 }
 
 
@@ -390,3 +317,12 @@ def test_an_ensemble_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped[:3] == ["finished"] * 3
     assert set(stopped[3:5]) <= {"finished", "interrupted"}
     assert stopped[5:] == ["interrupted"] * 7
+
+
+class Stopping(SingleCommonToken):
+    """Raises KeyboardInterrupt inside the right-hand side once V h passes 2."""
+
+    def write_rate(self, state: Array, out: Array) -> float:
+        if state[2] > 2:
+            raise KeyboardInterrupt
+        return super().write_rate(state, out)

@@ -199,42 +199,32 @@ def test_counts_are_those_of_drawn_tokens(profile: str, n: int, together: int) -
     assert min(p_values, default=1.0) > SIGNIFICANCE / (2 * len(PROFILES) * max(len(p_values), 1))
 
 
-@pytest.mark.slow
-def test_covariance_of_counts() -> None:
-    """Assert that counts have covariance n (diag P - P P^T), each entry within z of its standard error."""
-    P, n, draws = PROFILES["Syn-Small"], 127, 50_000
-    counts = drawn_counts(P, n, 64, draws, seed=5)
-    centered = counts - n * P
-    products = centered[:, :, None] * centered[:, None, :]
-    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(draws)
-    bound = stats.norm.isf(SIGNIFICANCE / 2 / P.size**2)
-    assert (np.abs(found - n * (np.diag(P) - np.outer(P, P))) / error).max() < bound
-    assert (np.abs(found - n * np.diag(P)) / error).max() > bound  # independent counts: rejected
-
-
 @pytest.mark.kernel
 @pytest.mark.parametrize("size", [3, 40])
 def test_classes_of_batches_are_independent_draws(size: int) -> None:
-    """Assert mean and covariance of the counts of batches, smaller and larger than the number of classes.
-
-    Both are those of independent draws, n p and n (diag p - p p^T), within the bound of the other tests; counts that
-    do not vary, or classes drawn apart from each other (a diagonal covariance), are rejected.
-    """
+    """Assert mean and covariance of the counts of batches, smaller and larger than the number of classes."""
     prior = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
-    state, batch, batches = stream(5), np.empty(size, np.int64), 4000
-    counts = np.empty((batches, prior.size))
+    state, batch = stream(5), np.empty(size, np.int64)
+    counts = np.empty((4000, prior.size))
     with np.errstate(over="ignore"):
         for row in counts:
             draw_classes(state, np.cumsum(prior) / prior.sum(), batch)
             assert (np.diff(batch) >= 0).all()
             row[:] = np.bincount(batch, minlength=prior.size)
-    bound = stats.norm.isf(SIGNIFICANCE / 2 / prior.size**2)
-    mean, error = counts.mean(axis=0), np.sqrt(size * prior * (1 - prior) / batches)
-    assert (np.abs(mean - size * prior) / error).max() < bound
-    centred = counts - size * prior
-    products = centred[:, :, None] * centred[:, None, :]
-    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(batches)
-    expected = size * (np.diag(prior) - np.outer(prior, prior))
+    assert_multinomial(counts, size, prior)
+
+
+def assert_multinomial(counts: Any, n: int, P: Any) -> None:
+    """Assert mean n P and covariance n (diag P - P P^T) of counts (draws, tokens), each within its standard error.
+
+    Counts that do not vary, and independent ones (a diagonal covariance), are rejected.
+    """
+    bound = stats.norm.isf(SIGNIFICANCE / 2 / P.size**2)
+    assert (np.abs(counts.mean(axis=0) - n * P) / np.sqrt(n * P * (1 - P) / len(counts))).max() < bound
+    centered = counts - n * P
+    products = centered[:, :, None] * centered[:, None, :]
+    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(len(counts))
+    expected = n * (np.diag(P) - np.outer(P, P))
     assert (np.abs(found - expected) / error).max() < bound
-    assert (np.abs(found - size * np.diag(prior)) / error).max() > bound
-    assert (np.abs(expected) / error).max() > bound
+    for wrong in (n * np.diag(P), 0 * expected):
+        assert (np.abs(found - wrong) / error).max() > bound

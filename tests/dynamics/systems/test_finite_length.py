@@ -148,15 +148,6 @@ def test_late_rates_keep_their_relative_accuracy() -> None:
         assert system.invariants(rate)[name] < 1e-12 * size
 
 
-def test_restart_from_initial_logits_and_invariants() -> None:
-    """Assert that t = 0 returns the initial logits and that both families of row sums stay 0 on the way."""
-    z_initial = np.random.default_rng(0).normal(0.0, 0.3, (2, 30))
-    trajectory = integrate(FiniteLengthMeanField(syn_small(), 1.0, 1.0, 64, z_initial), [0.0, 10.0, 1000.0])
-    np.testing.assert_array_equal(trajectory.z[0], z_initial)
-    for violation in trajectory.invariants.values():
-        assert violation.max() < 1e-12
-
-
 def test_count_noise_is_the_relative_variance_of_the_attended_frequencies() -> None:
     """Assert the expansion parameter: Var|f|^2-weighted counts, (1/sum P^2 - 1)/(T-1) at z = 0; 0 without length."""
     classes = syn_small()

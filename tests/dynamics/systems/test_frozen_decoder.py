@@ -10,8 +10,6 @@ import pytest
 from snapdyn.dynamics import (
     FrozenDecoder,
     integrate,
-    log_times,
-    random_classes,
 )
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
@@ -22,7 +20,6 @@ from tests.dynamics.dense_reference import (
     u_of_time,
 )
 from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_decoder
-from tests.dynamics.integration.helpers import tolerance
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits
 
 
@@ -74,19 +71,3 @@ def test_frozen_decoder_equals_dense_numpy(name: str, modified: bool, residual: 
         scale = float(np.abs(dY).max()) * (float(np.linalg.cond(F.T @ F)) if modified else 1.0)
         assert_close(frozen_full(system, instance, system.derivative(0.0, state)), dY, scale)
         assert math.isclose(system.loss(state), float(instance.prior @ loss), rel_tol=ROUNDING_OF_SUMS)
-
-
-def test_modified_flow_is_lemma_6() -> None:
-    """Assert w_n = (V-1) h zeta_n with exp(V h) + (V-1) V h = V eta s + 1, s = p_n t, from t = 1e-2 to 1e6."""
-    V, eta = 50, 0.7
-    classes = random_classes(4, uniform_prior=False, vocab_size=V, seed=5)
-    run = integrate(FrozenDecoder(classes, eta, modified=True), log_times(1e-2, 1e6, 25), rtol=1e-10, atol=1e-13)
-    expected = np.array([[u_of_time(eta * p * t, V) for p in classes.prior] for t in run.t])
-    own = (V - 1) / V * expected
-    bound = tolerance(run, float(own.max()))
-    assert np.abs(run.extra["own_logit"] - own).max() < bound
-    loss = np.log1p((V - 1) * np.exp(-expected)) @ classes.prior
-    assert np.abs(run.loss - loss).max() < 4 * bound
-    # Control: the clock t/K in place of p_n t is far outside.
-    uniform = np.array([(V - 1) / V * u_of_time(eta * t / 4, V) for t in run.t])
-    assert np.abs(run.extra["own_logit"] - uniform[:, None]).max() > 1e3 * bound

@@ -9,10 +9,8 @@ import pytest
 
 from snapdyn.dynamics import TextClasses, from_text
 from snapdyn.errors import InputError
-from tests.helpers import WIKITEXT
 
 SMALL: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}
-wikitext = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
 
 
 def documents_of(path: Path) -> list[list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.dynamics.text import text_classes as text_module
 from snapdyn.errors import InputError
-from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence, wikitext
-from tests.helpers import FABLE, WIKITEXT
+from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence
+from tests.helpers import FABLE
 
 
 def counted_by_hand(
@@ -229,23 +228,3 @@ def test_classes_are_read_back(tmp_path: Path, sequences: bool) -> None:
     for path, says in ((FABLE, "text classes"), (run, "another kind")):
         with pytest.raises(InputError, match=says):
             TextClasses.load(path)
-
-
-@wikitext
-def test_wikitext_at_the_defaults() -> None:
-    """Assert the size that the defaults are chosen for, and one class against a direct count."""
-    classes = from_text(WIKITEXT)
-    assert classes.num_classes >= 1000
-    assert (classes.omega_size > 0).sum() >= 5000
-    words = [
-        word
-        for path in sorted(WIKITEXT.glob("*.txt"))
-        for line in path.read_text(encoding="utf-8").split("\n")
-        if not (line.strip().startswith("= ") and line.strip().endswith(" ="))
-        for word in line.lower().split()
-    ]
-    assert classes.num_words == len(words)
-    at = next(n for n in range(classes.num_classes) if classes.name(n) == "united → states")
-    direct = sum(pair == ("united", "states") for pair in pairwise(words))
-    # Windows at the beginning of an article are not whole.
-    assert direct - 5 <= classes.counts[at] <= direct

@@ -140,7 +140,7 @@ def test_scalars(tmp_path: Path) -> None:
     assert trace.entropy.shape == (1, 3, 2)
     np.testing.assert_allclose(trace.attention[0], EVENT_ATTENTION, rtol=1e-7)
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="finite values of loss .* received nan at step 0"):
+    with pytest.raises(InputError, match=r"finite values of loss .* received nan at step 0"):
         read_trace(write_events(tmp_path / "other", [("loss", 0, float("nan"))]))
 
 

@@ -27,8 +27,6 @@ from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.training.sgd_reference import (
     Array,
     Momentum,
-    batch_loss,
-    drawn_batches,
     full_decoder,
     train,
 )
@@ -112,38 +110,6 @@ class Nesterov(Momentum):
     def __call__(self, x: Array, g: Array) -> Array:
         super().__call__(x, g)
         return x - self.rate * (g + self.mu * self.buffer)
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize(
-    ("classes", "residual", "seq_len"),
-    [(SHARED, False, 4), (OWN_QUERY, True, 40), (OWN_QUERY, True, None)],
-    ids=["shared next tokens", "query in supports", "infinite length"],
-)
-def test_step_is_the_derivative_of_the_batch_loss(
-    classes: SequenceClasses, residual: bool, seq_len: int | None
-) -> None:
-    """Assert that one step at rates (1, 1) moves Y and z by minus the complex-step derivative of the batch loss."""
-    run = SGD(
-        classes, 1.0, 1.0, 1, batch_size=5, seq_len=seq_len, init=random_start(classes, 9), seed=8, residual=residual,
-        save_decoder=True,
-    )  # fmt: skip
-    ours = run.run()
-    batch = drawn_batches(run)[0]
-    Y, z = full_decoder(ours, run), ours.z
-    h = 1e-30  # a complex step has no subtraction, hence no rounding from a small h
-    for values, moved, at in (
-        (Y[0], Y[1] - Y[0], lambda x: batch_loss(run, batch, x, z[0])),
-        (z[0], z[1] - z[0], lambda x: batch_loss(run, batch, Y[0], x)),
-    ):
-        derivative = np.zeros_like(values)
-        for index in np.ndindex(values.shape):
-            step = values.astype(complex)
-            step[index] += 1j * h
-            derivative[index] = at(step).imag / h
-        assert np.abs(derivative).max() > 0.01
-        np.testing.assert_allclose(moved, -derivative, rtol=0, atol=1e-13)
-    assert abs(ours.loss[0] - batch_loss(run, batch, Y[0], z[0])) < 1e-13
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "momentum" in name or "Adam" in name])

@@ -2,18 +2,14 @@
 
 import pickle
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from snapdyn.analytic import (
-    largest_ladder_gap,
-    single_common_token_orbit,
     transition_time,
     transition_time_with_overlap,
-    u_plus,
 )
 from snapdyn.dynamics import (
     ClassKind,
@@ -194,27 +190,6 @@ def test_the_state_does_not_grow_with_the_number_of_classes(K: int) -> None:
     alpha = np.exp(-run.loss)
     lead = np.log(alpha * (V - 1) / (1 - alpha))
     assert np.interp(1.0, lead * alpha, times) == pytest.approx(law, rel=1e-3)
-
-
-@pytest.mark.parametrize(("K", "share"), [(10, 0.05), (10**3, 1e-5), (10**9, 1e-3)])
-def test_the_ladder_gap_follows_its_law_at_any_number_of_classes(K: int, share: float) -> None:
-    """Assert the largest gap between the mean field, Eq. (10) and its leading beta, slow attention.
-
-    Three independent routes: the integrated mean field, the quadrature of the orbits, and the closed form of the law.
-    """
-    distinct = np.array([0.4, 0.6]) * (1 - share)
-    overlap = share**2 / (share**2 + distinct @ distinct)
-    for V in (10 * K, 10**6 * K):
-        end = 2 * float(u_plus(V)) * K
-        t, eta_Z = np.geomspace(1e-3 * end, end, 12), 1e-9 / end
-        classes = symmetric_classes(ClassKind([share], distinct, K), vocab_size=V)
-        ladder = [integrate(MeanField(classes, 1.0, eta_Z), t, atol=1e-30, reduce=True).of_class().z[:, 0, 0]]
-        ladder += [
-            single_common_token_orbit(t, distinct, share, K, V, 1.0, eta_Z, beta=beta).z_common
-            for beta in ("exact", "leading")
-        ]
-        gaps = [np.abs(coarse - fine).max() / np.abs(fine).max() for fine, coarse in pairwise(ladder)]
-        assert max(gaps) == pytest.approx(largest_ladder_gap(t, 1.0, V, K, overlap), rel=1e-4), (V, gaps)
 
 
 def test_files_and_datasets_of_large_classes_hold_one_class_of_each_kind(tmp_path: Path) -> None:

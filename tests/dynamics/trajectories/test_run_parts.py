@@ -36,7 +36,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.integration.driver import run as run_request
 from snapdyn.dynamics.integration.request import Request
-from snapdyn.dynamics.systems.own.declaration import checked_name
 from snapdyn.dynamics.trajectories import run_parts
 from snapdyn.dynamics.trajectories.run_parts import FORMAT
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
@@ -223,25 +222,6 @@ def test_every_name_is_refused_or_read_back(
         for name in free
     )
     assert_read_back(run.changed(**{field: {**getattr(run, field), **accepted}}), tmp_path)
-
-
-def test_an_own_system_may_use_every_name_that_it_accepts(names: list[str], tmp_path: Path) -> None:
-    """Assert that observables and conserved quantities are refused when they are declared, or read back exactly."""
-    u, v = sympy.symbols("u v")
-    declared = [each for each in names if not refused(checked_name, "conserved quantities", each)]
-    conserved = {each: sympy.Integer(i) for i, each in enumerate(declared)}
-    taken = {"u", "v", *("violation of " + each for each in conserved)}
-    kept = [each for each in names if not refused(checked_name, "observables", each) and each not in taken]
-    assert {"Y", "P_data", "event_t", "z_support", "class_prior", "z_initial", "word", "prior"} <= {*kept}
-    assert not {".", "..", "a/b", "snapdyn", "snapdyn_Y", "time", "z", "loss"} & {*kept}
-    system = System.from_sympy(
-        "F", {u: 1.0, v: 2.0}, {u: -u, v: v}, observables={each: u + i for i, each in enumerate(kept)},
-        conserved={**conserved, "uv": u * v},
-    )  # fmt: skip
-    run = integrate(system, [0.0, 1.0], events={"half": Event(lambda t, state: state.values[0] - 0.5)})
-    assert run.events
-    assert set(kept) == set(run.observables)
-    assert_read_back(run, tmp_path)
 
 
 def test_one_name_twice_is_refused(saved: dict[str, Trajectory]) -> None:
