@@ -179,16 +179,6 @@ def test_inputs_are_copied() -> None:
         assert classes == SequenceClasses(GOOD, [0, 1], prior=[1.0, 3.0])
 
 
-def test_support_and_coordinates_are_read_only() -> None:
-    """Assert that writing into supports, coordinates or P raises."""
-    classes = SequenceClasses(GOOD, [0, 1])
-    for array in (classes.support(0), *classes.z_coordinates, classes.P.data):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
-    with pytest.raises(TypeError):
-        hash(classes)
-
-
 def test_roles_of_tokens() -> None:
     """Assert distinct, common, absent tokens and trivial queries on a hand-made set."""
     P = np.array([[0.5, 0.5, 0, 0, 0], [0.5, 0, 0.5, 0, 0], [0, 0, 0.2, 0.8, 0]])

@@ -93,14 +93,6 @@ def test_overflow_is_a_failure_with_its_time() -> None:
     assert abs(solver.t - 1.0) < 0.05
 
 
-def test_nothing_moves() -> None:
-    """Assert that a right-hand side of zero is one step."""
-    solver = RKC(lambda t, y: np.zeros_like(y), 0.0, np.ones(3), 100.0)
-    solver.step()
-    assert solver.status == "finished"
-    np.testing.assert_array_equal(solver.y, np.ones(3))
-
-
 def test_bits_do_not_depend_on_the_threads_of_blas() -> None:
     """Assert that RKC gives the same bits with one and with two threads of OpenBLAS, on 150,000 values."""
     script = textwrap.dedent("""

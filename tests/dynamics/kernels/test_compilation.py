@@ -70,15 +70,6 @@ def test_a_temporary_cache(read_only: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cache_of_the_user(read_only: Path, tmp_path: Path) -> None:
-    """Assert that NUMBA_CACHE_DIR holds the compiled code, without a note."""
-    code = "import snapdyn.dynamics.kernels.elementary, snapdyn.validation.visits, numba; print(numba.config.CACHE_DIR)"
-    variables = environment(read_only, NUMBA_CACHE_DIR=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, timeout=600)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, str(tmp_path), "")
-
-
-@pytest.mark.slow
 def test_no_cache_at_all(read_only: Path) -> None:
     """Assert one note, and that a kernel runs, where not even a temporary folder can be made."""
     code = (

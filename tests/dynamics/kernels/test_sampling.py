@@ -228,3 +228,9 @@ def assert_multinomial(counts: Any, n: int, P: Any) -> None:
     assert (np.abs(found - expected) / error).max() < bound
     for wrong in (n * np.diag(P), 0 * expected):
         assert (np.abs(found - wrong) / error).max() > bound
+
+
+def test_covariance_of_counts() -> None:
+    """Assert mean and covariance of the counts of tokens."""
+    P = PROFILES["Syn-Small"]
+    assert_multinomial(drawn_counts(P, 127, 64, 50_000, seed=5), 127, P)

@@ -20,7 +20,6 @@ from snapdyn.dynamics import (
     SingleCommonToken,
     System,
     integrate,
-    integrate_many,
     load,
     syn_small,
 )
@@ -47,17 +46,6 @@ class Oscillator(System):
     def write_rate(self, state: Floats, out: Floats) -> None:
         out[0] = state[1]
         out[1] = -(self.parameters["omega"] ** 2) * state[0]
-
-
-class Logistic(System):
-    """Two values without names: x' = x (1 - x) from 0.1, and y' = x."""
-
-    def initial_state(self) -> Floats:
-        return np.array([0.1, 0.0])
-
-    def write_rate(self, state: Floats, out: Floats) -> None:
-        out[0] = state[0] * (1 - state[0])
-        out[1] = state[0]
 
 
 def cosine(t: Floats) -> Floats:
@@ -95,17 +83,6 @@ def test_events_see_the_state_values(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read.state, record.state)
     stopped = integrate(Oscillator(2.0), TIMES, events={"zero": Event(event.function, terminal=True)})
     assert (stopped.status, stopped.success, stopped.t.size) == ("terminated", True, 2)
-
-
-def test_a_run_of_unnamed_values() -> None:
-    """Assert the logistic function, in an ensemble and with nothing but the state asked for."""
-    system = Logistic()
-    for run in (*integrate_many([system, system], TIMES), integrate(system, TIMES, z_only=True)):
-        np.testing.assert_allclose(run.require_state()[:, 0], 1 / (1 + 9 * np.exp(-TIMES)), atol=1e-6)
-        np.testing.assert_allclose(run.require_state()[:, 1], np.log1p((np.exp(TIMES) - 1) / 10), atol=1e-6)
-    assert system.size == 2
-    assert repr(system) == "Logistic()"
-    assert repr(Oscillator(2.0)) == "Oscillator(omega=2.0)"
 
 
 def test_what_the_system_lacks_is_said_in_one_sentence() -> None:
@@ -182,14 +159,13 @@ def test_our_systems_are_registered() -> None:
 
 
 def test_the_time_scale_is_one_over_the_fastest_rate() -> None:
-    """Assert t_s = 1/max(eta_Y, eta_Z), alone and as the unit of log time in a run; 1 for a system without rates."""
+    """Assert t_s = 1/max(eta_Y, eta_Z); 1 for a system without rates."""
     for eta_Y, eta_Z in ((0.5, 0.01), (2.0, 500.0)):
         for system in (MeanField(syn_small(), eta_Y, eta_Z), ModifiedDecoder(syn_small(), eta_Y, eta_Z)):
             assert system.time_scale == pytest.approx(1 / max(eta_Y, eta_Z), rel=4 * EPS)
             # The default variable of LSODA is log time for runs of more than 100 time scales.
             ends = 99 * system.time_scale, 101 * system.time_scale
             assert [integrate(system, [t], "LSODA", 1e-3, 1e-3).stats["log_time"] for t in ends] == [False, True]
-    assert FrozenDecoder(syn_small(), 0.25).time_scale == 4.0
     assert Oscillator(2.0).time_scale == 1.0
 
 

@@ -9,8 +9,6 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity
-from snapdyn.dynamics.training.sensitivities import checked_directions
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
 TIMES = np.array([0.0, 0.5, 2.0, 5.0])
@@ -76,12 +74,3 @@ def test_differences_of_runs() -> None:
         runs = [sd.integrate(predators(**{name: value + sign * h}), TIMES, rtol=1e-12, atol=1e-13) for sign in (1, -1)]
         expected = (runs[0].state - runs[1].state) / (2 * h)
         np.testing.assert_allclose(result.state[:, i], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
-
-
-def test_a_derivative_that_does_not_compile() -> None:
-    """Assert that a rate whose derivative has no compiled function is differentiated by differences."""
-    system: Any = sd.System.from_sympy("Gamma", {u: 1.0}, {u: sympy.loggamma(s + u) - u}, {s: 2.0})
-    assert SymbolicSensitivity.of(system, checked_directions(system, ("s",))) is None
-    runs = [sd.integrate(system.with_parameters(s=2.0 + h), [1.0], rtol=1e-12, atol=1e-13) for h in (1e-4, -1e-4)]
-    expected = (runs[0].state[0, 0] - runs[1].state[0, 0]) / 2e-4
-    assert sd.sensitivity(system, [1.0], "s").state[0, 0, 0] == pytest.approx(expected, rel=1e-6)

@@ -168,14 +168,6 @@ def test_windows_do_not_cross_documents(tmp_path: Path) -> None:
     assert in_words(from_text([a, b], **options)) != counted_by_hand([documents[0] + documents[1]], 1, 1, 1)
 
 
-def test_progress_ends_at_the_end() -> None:
-    """Assert that fractions rise to 1 within each part."""
-    calls: list[tuple[float, str]] = []
-    from_text(FABLE, **SMALL, progress=lambda done, total, label: calls.append((done / total, label)))
-    assert {label for _, label in calls} == {"counting pairs", "counting windows"}
-    assert all(0 <= fraction <= 1 for fraction, _ in calls)
-
-
 def test_memory_does_not_grow_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that four times the text, in one line, takes the same memory within a tenth."""
     monkeypatch.setattr(corpus_module, "WORDS_AT_ONCE", 2**11)

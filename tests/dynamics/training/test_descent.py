@@ -15,7 +15,6 @@ from snapdyn.dynamics import (
     MeanField,
     SequenceClasses,
     integrate,
-    load,
     sgd,
     sgd_runs,
     single_common_token,
@@ -157,18 +156,6 @@ def settings_of_several_runs() -> list[SGD]:
     return [case(name, seed=seed, steps=30) for name in ("uniform start", "plain", "Adam") for seed in (0, 1)]
 
 
-def test_threads_and_order_change_nothing() -> None:
-    """Assert that one thread, two threads, and reversed order give the same bits, and seeds give other bits."""
-    runs = settings_of_several_runs()
-    one = sgd_runs(runs, threads=1)
-    for other in (sgd_runs(runs, threads=2), sgd_runs(runs[::-1], threads=2)[::-1], [run.run() for run in runs]):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a.z_support, b.z_support)
-            np.testing.assert_array_equal(a.loss, b.loss)
-            np.testing.assert_array_equal(a.Y, b.Y)
-    assert not np.array_equal(one[0].loss, one[1].loss)
-
-
 @pytest.mark.parametrize("name", ["plain", "gradient of the expectation", "Adam"])
 def test_record_selects_steps(name: str) -> None:
     """Assert that recording some steps keeps the bits of recording all, wherever the calls are cut."""
@@ -241,18 +228,6 @@ def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "step 4" in first.message
     assert first.t.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert second.t.size == 0
-
-
-def test_trajectory_survives_a_file(tmp_path: Any) -> None:
-    """Assert that a run with given arrays is stored and read with its settings as JSON."""
-    ours = case("given arrays", momentum=0.5).run()
-    read = load(ours.save(tmp_path / "run.nc"))
-    np.testing.assert_array_equal(read.Y, ours.Y)
-    assert read.parameters == ours.parameters
-    assert ours.parameters["momentum"] == 0.5
-    assert ours.parameters["init"]["Y"]["shape"] == [9, 14]
-    size = ours.stats["state_size"]
-    assert read.stats == ours.stats == {"steps": 12, "samples": 84, "state_size": size, "full_state_size": size}
 
 
 BAD: dict[str, dict[str, Any]] = {

@@ -84,17 +84,6 @@ def test_samples(decay: sd.System) -> None:
     assert single.state[1, 0] == ends[5]
 
 
-def test_samples_take_parameters() -> None:
-    """Assert that sample_update gets the parameters of the system, numbers and arrays."""
-    s, b = sympy.Symbol("s"), sympy.MatrixSymbol("b", 2, 1)
-    system = sd.System.from_sympy("Shift", {u: 0.0}, {u: s + b[0, 0] + b[1, 0]}, {s: 1.0, b: [[2.0], [3.0]]})
-
-    def update(state: Any, rng: Any, out: Any, s: float, b: Any) -> None:
-        out[0] = s + b[0, 0] + b[1, 0]
-
-    assert sd.descend_samples(system, update, 2, 0.5).state[-1, 0] == 6.0
-
-
 def test_divergence_keeps_the_record(decay: sd.System) -> None:
     """Assert the status of a run that overflows, with what it recorded until then."""
     for system in (decay, Plain()):

@@ -37,7 +37,6 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.integration.driver import run as run_request
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.trajectories import run_parts
-from snapdyn.dynamics.trajectories.run_parts import FORMAT
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import InputError
 from tests.helpers import FABLE
@@ -194,16 +193,15 @@ def assert_read_back(run: Trajectory, folder: Path) -> None:
             np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
 
 
-@pytest.mark.parametrize("kind", ["mean field", "z only", "text", "own", "one class", "many symmetric"])
-@pytest.mark.parametrize("field", ["extra", "observables", "invariants"])
+@pytest.mark.parametrize("kind", ["mean field", "text", "own", "many symmetric"])
+@pytest.mark.parametrize("field", FIELDS)
 def test_every_name_is_refused_or_read_back(
     kind: str, field: str, saved: dict[str, Trajectory], names: list[str], tmp_path: Path
 ) -> None:
-    """Assert it for every name in use, as an extra quantity, observable or conserved quantity: each alone, then all."""
+    """Assert it for every name in use, of an extra quantity, observable, conserved one or parameter: each, then all."""
     run, accepted = saved[kind], {}
-    shape = {"extra": (3, 2), "observables": (3, 2, 2), "invariants": (3,)}[field]
     for i, name in enumerate(names):
-        values = np.full(shape, float(i))
+        values = SETTINGS[i % len(SETTINGS)] if field == "parameters" else np.full(FIELDS[field], float(i))
         named = run.changed(**{field: {**getattr(run, field), name: values}})
         refusal = refused(named.to_xarray)
         if refusal:
@@ -213,7 +211,7 @@ def test_every_name_is_refused_or_read_back(
             accepted[name] = values
     assert not [*tmp_path.iterdir()]
     others = set(names) - accepted.keys()
-    assert {"_nc4_non_coord_Y", "a/b", "a\0b", "x" * 257} <= others
+    assert (field == "parameters") != ({"_nc4_non_coord_Y", "a/b", "a\0b", "x" * 257} <= others)
     known = run.to_xarray()
     free = others - {*known.variables, *known.dims}
     assert all(
@@ -235,26 +233,6 @@ def test_one_name_twice_is_refused(saved: dict[str, Trajectory]) -> None:
             same.to_xarray()
 
 
-@pytest.mark.parametrize("kind", ["mean field", "own"])
-def test_names_of_parameters_do_not_disturb_the_file(
-    kind: str, saved: dict[str, Trajectory], names: list[str], tmp_path: Path
-) -> None:
-    """Assert that parameters of every name in use are read back, and that attributes equal those of `to_xarray`."""
-    values = [2.0, [20], [1, 2.5], [2**62 + 1, 0.5], [], 10**30, True, None, "text", float("nan"), [[1.0]]]
-    free = [name for name in [*names, "λ", "x" * 70000] if name not in ("system", "status")]
-    numbers = {name: values[i % len(values)] for i, name in enumerate(free)}
-    for parameters in (numbers, dict.fromkeys(["system", "status"], 3.0)):
-        run = saved[kind].changed(parameters=parameters)
-        dense, data = run.to_xarray(), opened(run, tmp_path)
-        assert data.attrs.pop("format") == FORMAT
-        attributes = {name: value for name, value in data.attrs.items() if name not in ("snapdyn", "coordinates")}
-        xarray.testing.assert_identical(xarray.Dataset(attrs=attributes), xarray.Dataset(attrs=dense.attrs))
-        again = load(tmp_path / "run.nc")
-        assert str(again.parameters) == str({name: parameters[name] for name in again.parameters})
-        assert again.parameters.keys() == parameters.keys()
-        assert (again.system, again.status, again.value_names) == (run.system, run.status, tuple(run.value_names))
-
-
 @pytest.mark.parametrize("kind", ["MeanField", "reduced", "symmetric", "many symmetric"])
 def test_a_run_interrupted_before_its_first_save_is_read_back(kind: str, tmp_path: Path) -> None:
     """Assert that such a run with `save_decoder` has no decoder: neither Y nor its tokens and outputs."""
@@ -273,3 +251,9 @@ def test_the_file_of_a_text_has_its_words(saved: dict[str, Trajectory], tmp_path
     word = opened(saved["text"], tmp_path).word
     assert word.dims == ("token",)
     assert word.values.tolist() == list(saved["text"].require_classes().words)  # type: ignore[attr-defined]
+
+
+FIELDS = {"extra": (3, 2), "observables": (3, 2, 2), "invariants": (3,), "parameters": ()}
+
+
+SETTINGS = [2.0, [20], [1, 2.5], [2**62 + 1, 0.5], [], 10**30, True, None, "text", [[1.0]]]

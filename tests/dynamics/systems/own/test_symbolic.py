@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +18,6 @@ import sympy
 import snapdyn as sd
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.experiments.run_files import Simulation, read_simulation
-from snapdyn.parallel import WorkerPool
 from snapdyn.validation.design import default_observables
 
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
@@ -250,18 +248,3 @@ def test_one_sentence(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(sd.InputError, match=message) as error:
         stated(**changed)
     assert "\n" not in str(error.value)
-
-
-def test_another_process_makes_the_same_system() -> None:
-    """Assert that a system that was run has the same run in a fresh process, as claims in parallel need."""
-    x, y, a = sympy.symbols("x y a")
-    rate = {x: x * (a - y), y: y * (x - 1)}
-    system = sd.System.from_sympy("Sent", {x: 2.0, y: a}, rate, {a: 1}).with_parameters(a=1.5)
-    here = sd.integrate(system, [1.0, 5.0]).require_state()
-    pool = WorkerPool(1)
-    try:
-        there = pool.submit(sd.integrate, system, [1.0, 5.0]).result(timeout=120).require_state()
-    finally:
-        pool.shutdown(kill_workers=True)
-    assert np.array_equal(here, there)
-    assert repr(pickle.loads(pickle.dumps(system))) == repr(system)
