@@ -32,19 +32,6 @@ from snapdyn.errors import InputError
 from tests.dynamics.helpers import dense_decoder
 
 
-def test_every_variable_is_labelled_and_settings_are_stored(tmp_path: Path) -> None:
-    """Assert long names, units and settings of any type, also after writing and reading by xarray."""
-    settings = {"eta_Y": 0.5, "residual": True, "start": None, "common": [0.1, 0.2], "system": "MeanField"}
-    dataset = labelled({"loss": ("time", [1.0]), "own_logit": ("time", [2.0])}, {"time": [0.5]}, settings)
-    dataset.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as read:
-        assert read.loss.attrs == {"long_name": "loss", "units": "nats"}
-        assert read.own_logit.attrs == {"long_name": "own logit", "units": "1"}
-        assert read.time.attrs["units"] == "steps"
-        assert (read.attrs["eta_Y"], read.attrs["residual"], read.attrs["start"]) == (0.5, "True", "None")
-        np.testing.assert_array_equal(read.attrs["common"], [0.1, 0.2])
-
-
 def test_a_trajectory_reads_the_registry() -> None:
     """Assert that quantities over time are found by name, ours and a user's, and one sentence for other names."""
     run = integrate(MeanField(syn_small(), 1.0, 1.0), [1.0, 30.0], save_decoder=True)
@@ -212,3 +199,14 @@ def test_a_changed_copy_measures_again() -> None:
     before = saved.transition
     assert np.isfinite(before).all()
     np.testing.assert_allclose(saved.changed(t=10 * saved.t).transition, 10 * before, rtol=1e-12)
+
+
+def test_settings_of_a_dataset_are_stored(tmp_path: Path) -> None:
+    """Assert that settings of any type can be written, and what they are when xarray reads them."""
+    settings = {"eta_Y": 0.5, "residual": True, "start": None, "common": [0.1, 0.2]}
+    labelled({"own_logit": ("time", [2.0])}, {"time": [0.5]}, settings).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as read:
+        assert read.own_logit.attrs == {"long_name": "own logit", "units": "1"}
+        assert read.time.attrs["units"] == "steps"
+        assert (read.attrs["eta_Y"], read.attrs["residual"], read.attrs["start"]) == (0.5, "True", "None")
+        np.testing.assert_array_equal(read.attrs["common"], [0.1, 0.2])

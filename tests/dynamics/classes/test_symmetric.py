@@ -85,21 +85,24 @@ def test_rows_are_those_of_the_kinds(seed: int) -> None:
 def test_comparison_is_that_of_the_classes_one_by_one() -> None:
     """Assert ==, however the blocks are written, and where one number differs; a table stands for a kind."""
     a, b = sd.ClassKind([0.3], [0.7], 2), sd.ClassKind([0.3], [0.2, 0.5], 1)
-    split = [sd.ClassKind([0.3], [0.7]), {"common": [0.3], "distinct": [0.7], "classes_per_query": 1, "weight": 1.0}, b]
+    single = {"common": [0.3], "distinct": [0.7], "classes_per_query": 1, "weight": 1.0}
     classes = sd.symmetric_classes([a, b], 3, 50)
     others = [
-        sd.symmetric_classes(split, 3, 50), sd.symmetric_classes([b, a], 3, 50), sd.symmetric_classes([a, b], 3, 51),
-        sd.symmetric_classes([a, b], 2, 50), sd.symmetric_classes([a, sd.ClassKind([0.3], [0.5, 0.2])], 3, 50),
-        sd.symmetric_classes([a, sd.ClassKind([0.3], [0.2, 0.5], 1, weight=2.0)], 3, 50),
-    ]  # fmt: skip
+        sd.symmetric_classes(kinds, queries, size)
+        for kinds, queries, size in (
+            ([single, single, b], 3, 50),
+            ([b, a], 3, 50),
+            ([a, b], 3, 51),
+            ([a, b], 2, 50),
+            ([a, sd.ClassKind([0.3], [0.5, 0.2])], 3, 50),
+            ([a, sd.ClassKind([0.3], [0.2, 0.5], 1, weight=2.0)], 3, 50),
+        )
+    ]
     assert [classes == each for each in others] == [plain(classes) == plain(each) for each in others]
-    assert classes == others[0]
-    assert sd.SymmetricClasses.from_json(classes.to_json()) == classes
+    assert classes == others[0] == sd.SymmetricClasses.from_json(classes.to_json())
     large = sd.single_common_token(10**9, 2, 0.3)
     assert large == sd.single_common_token(10**9, 2, 0.3)
-    assert large != sd.single_common_token(10**9, 2, 0.4)
-    assert large != plain(classes)
-    assert (large == 3) is False
+    assert large not in (sd.single_common_token(10**9, 2, 0.4), plain(classes), 3)
 
 
 def test_what_needs_all_classes_says_so() -> None:

@@ -235,8 +235,6 @@ def test_initial_logits_in_any_memory_order() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"P": np.array([0.5, 0.5])}, "shape"),
     ({"P": sparse.coo_array(np.array([0.5, 0.5]))}, "shape"),
-    ({"P": np.empty((0, 3))}, "shape"),
-    ({"P": [["a", "b"]]}, "P"),
     ({"P": GOOD - [[0, 1, 0], [0, 0, 0]]}, r"-0\.5 at class 0, token 1"),
     ({"P": sparse.csc_array(GOOD - [[0, 1, 0], [0, 0, 0]])}, r"-0\.5 at class 0, token 1"),
     ({"P": np.where(GOOD == 0.75, np.nan, GOOD)}, "nan"),
@@ -245,11 +243,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"query": [0]}, "query"),
     ({"query": [0, -1]}, "query"),
     ({"query": [0, 3]}, "query"),
-    ({"query": [0.5, 1]}, "query"),
-    ({"next_token": [[0, 1]]}, "next_token"),
     ({"next_token": [0, 10**8]}, "next_token"),
     ({"vocab_size": 1}, "vocab_size"),
-    ({"prior": [1.0]}, "prior|weights"),
     ({"prior": [1.0, 0.0]}, "prior|weights"),
 ]
 

@@ -68,11 +68,9 @@ def test_runs_of_sgd_become_a_trace() -> None:
     [
         ({"steps": [0, 10, 10]}, "10 after 10"),
         ({"attention": ATTENTION * 1.01}, "sums to 1 .* received 1.01 at step 0, class 0"),
-        ({"attention": ATTENTION - 0.4}, "at least 0"),
         ({"attention": ATTENTION[0]}, r"shape \(2, classes, tokens\)"),
         ({"loss": [1.0, -1.0]}, "at least 0 nats"),
         ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "as many seeds"),
-        ({"loss": [1.0, np.nan]}, "finite"),
         ({"attention": None}, "attention, loss or entropy"),
         ({"seq_len": -math.inf}, "seq_len to be a whole number"),
     ],
@@ -86,7 +84,6 @@ def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> Non
 @pytest.mark.parametrize(
     ("classes", "sentence"),
     [
-        (SequenceClasses([[0.4, 0.6, 0.0]], query=[0]), "attention of 1 classes, received 2"),
         (SequenceClasses([[0.4, 0.6], [0.5, 0.5]], query=[0, 0]), "at most 2 tokens"),
         (SequenceClasses([[0.4, 0, 0.6], [0.5, 0, 0.5]], query=[0, 0]), "class 0 to token 1"),
     ],

@@ -107,15 +107,13 @@ def test_classes_one_by_one_have_no_kinds() -> None:
 
 
 def test_runs_of_a_mean_field_take_it() -> None:
-    """Assert no search and no layout: "auto" at large sizes, reduce=True at small ones, and the methods that do."""
+    """Assert no layout of all classes: "auto" at large sizes, reduce=True at small ones, and the methods that do."""
     system = MeanField(syn_medium(10**6), 1.0, 1e-6)
     run = integrate(system, [1.0, 1e6])
     K = 2 * 10**6
     assert run.stats["state_size"] == 43
     assert run.stats["full_state_size"] == system.size == 10**6 + 10 * K + (1 + 10 * K) * (K + 1)
-    small = MeanField(syn_small(), 1.0, 1.0)
-    assert integrate(small, [1.0]).stats["state_size"] == small.size == 85
-    assert integrate(small, [1.0], reduce=True).stats["state_size"] == 43
+    assert integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).stats["state_size"] == 85
     assert integrate(MeanField(syn_small(), 1.0, 1.0, z_initial=np.zeros((2, 30))), [1.0], reduce=True).representatives
     for options in ({"z_initial": np.eye(2, 30)}, {"residual": True}):
         assert not MeanField(syn_small(), 1.0, 1.0, **options).carries_quotient

@@ -193,6 +193,12 @@ def assert_read_back(run: Trajectory, folder: Path) -> None:
             np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
 
 
+FIELDS = {"extra": (3, 2), "observables": (3, 2, 2), "invariants": (3,), "parameters": ()}
+
+
+SETTINGS = [2.0, [20], [1, 2.5], [2**62 + 1, 0.5], [], 10**30, True, None, "text", [[1.0]]]
+
+
 @pytest.mark.parametrize("kind", ["mean field", "text", "own", "many symmetric"])
 @pytest.mark.parametrize("field", FIELDS)
 def test_every_name_is_refused_or_read_back(
@@ -251,9 +257,3 @@ def test_the_file_of_a_text_has_its_words(saved: dict[str, Trajectory], tmp_path
     word = opened(saved["text"], tmp_path).word
     assert word.dims == ("token",)
     assert word.values.tolist() == list(saved["text"].require_classes().words)  # type: ignore[attr-defined]
-
-
-FIELDS = {"extra": (3, 2), "observables": (3, 2, 2), "invariants": (3,), "parameters": ()}
-
-
-SETTINGS = [2.0, [20], [1, 2.5], [2**62 + 1, 0.5], [], 10**30, True, None, "text", [[1.0]]]

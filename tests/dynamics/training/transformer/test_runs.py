@@ -48,8 +48,6 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpus": ""}, "name of the data"),
-        ({"num_layers": 0}, "num_layers"),
         ({"iteration": np.array([0, 10, 10])}, "increasing iterations"),
         ({"tokens": ("a",)}, "attention of shape"),
         ({"attention": np.full((3, 5, 5), 0.5)}, "sum to 1"),
