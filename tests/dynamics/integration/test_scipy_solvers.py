@@ -52,18 +52,13 @@ def test_stable_on_a_long_negative_axis() -> None:
 
 
 def test_radius_where_eigenvalues_come_in_pairs() -> None:
-    """Assert the radius 1 of y' = J y, eigenvalues 1 and -1, between whose directions a power changes by 1e4."""
+    """Assert the radius 1 of y' = J y, eigenvalues 1 and -1, between whose directions a power changes by 1e4.
 
-    def slope(t: float, y: np.ndarray) -> np.ndarray:
-        return np.array([1e2 * y[1], 1e-2 * y[0]]) + 1.0
-
-    solver = RKC(slope, 0.0, np.zeros(2), 1.0)
+    Growth over one iteration is 100 or 0.01.
+    """
+    solver = RKC(lambda t, y: np.array([1e2 * y[1], 1e-2 * y[0]]) + 1.0, 0.0, np.zeros(2), 1.0)
     assert 1.0 < solver.spectral_radius < 1.3
     assert solver.nfev < 10
-    # Control: growth over one iteration is 100 or 0.01.
-    v = np.array([1.0, 1.0])
-    growth = [np.linalg.norm(w := slope(0, v) - 1.0) / np.linalg.norm(v), np.linalg.norm(slope(0, w) - 1.0)]
-    assert max(growth[0], 1 / growth[0]) > 50
 
 
 def test_error_follows_the_tolerance() -> None:

@@ -166,7 +166,8 @@ def test_descent_takes_the_steps_of_all_values(seed: int) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=40e-14 * (1e-6 + np.abs(theirs).max()), err_msg=name)
     assert small.invariants.keys() == full.invariants.keys()
     assert all(each.max() < 1e-13 for each in small.invariants.values())
-    assert np.abs(full.z[-1] - full.z[0]).max() > 1e-4  # it has moved
+    # It has moved where there is something to move.
+    assert np.abs(full.z[-1] - full.z[0]).max() > 1e-4 or not mean.classes.common_tokens().size
 
 
 def test_descent_is_reduced_where_it_is_large() -> None:

@@ -197,13 +197,16 @@ def test_row_sums_are_kept() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"eta_Y": 1e308, "momentum": 0.99}, ["Y[token", "smaller eta_Y"]),
-        ({"eta_Z": 1e308, "momentum": 0.99, "init": random_start(CLASSES, 9)}, ["z[query", "smaller eta_Z"]),
+        (
+            {"classes": single_common_token(4, 2, 0.3, 20), "eta_Y": 1.5e308, "batch_size": None, "seq_len": None},
+            ["Y[token", "smaller eta_Y"],
+        ),
+        ({"eta_Z": 1e308, "init": random_start(CLASSES, 9)}, ["z[query", "smaller eta_Z"]),
     ],
 )
 def test_divergence_stops_with_the_record_so_far(settings: dict[str, Any], words: list[str]) -> None:
     """Assert that a run that overflows says at which step and where, and keeps finite records up to there."""
-    ours, other = sgd_runs([case("plain", steps=100, **settings), case("plain")], threads=2)
+    ours, other = sgd_runs([case("momentum", steps=100, momentum=0.99, **settings), case("plain")], threads=2)
     assert (ours.status, other.status) == ("diverged", "finished")
     assert all(word in ours.message for word in [*words, f"step {ours.stats['steps']}"]), ours.message
     assert ours.t.size == ours.stats["steps"] < 100

@@ -61,12 +61,6 @@ def with_three_outputs(seed: int) -> SequenceClasses:
     return SequenceClasses(instance.P, instance.query, instance.next_token, instance.prior, 3)
 
 
-def with_a_query_each(seed: int) -> SequenceClasses:
-    """One class per query, so that slots and entries are the same."""
-    instance = random_instance(seed, num_classes=3, next_token=(0, 1, 1), query=(0, 1, 2), twins=((1, 2),))
-    return instance.classes()
-
-
 def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
     fast, general = np.empty((2, system.size))
     three_column_rate(state, fast, *system.kernel_arguments())
@@ -76,7 +70,7 @@ def rates(system: MeanField, state: Array) -> tuple[Array, Array]:
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("build", [with_two_next_tokens, with_three_outputs, with_a_query_each])
+@pytest.mark.parametrize("build", [with_two_next_tokens, with_three_outputs])
 def test_agrees_with_the_general_kernel(seed: int, build: type) -> None:
     """Assert equal rates up to rounding: each is a sum of at most 5 classes of some 30 operations on values of order 1.
 
