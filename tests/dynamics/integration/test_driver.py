@@ -98,24 +98,6 @@ def test_start_is_kept_exactly(name: str) -> None:
     assert integrate(system, [0.0]).stats["evaluations"] == 0
 
 
-@pytest.mark.parametrize("method", ["auto", "LSODA"])
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_times_to_1e12_finish_with_conserved_sums(name: str, method: str) -> None:
-    """Assert that a run to t = 1e12 finishes cheaply, with falling loss and row sums at rounding level."""
-    run = integrate(SYSTEMS[name](), log_times(1e-2, 1e12, 30), method=method)
-    assert run.status == "finished"
-    assert run.stats["evaluations"] < 20_000
-    assert np.isfinite(run.z).all()
-    assert (np.diff(run.loss) < 0).all()
-    # A row sum of 12 (Y) or 8 (Z) values of size max|.| moves by a few rounding errors of them per evaluation.
-    # The explicit methods conserve linear sums to that; LSODA's Newton iteration with a diagonal Jacobian stops
-    # at its tolerance, and so do the sums.
-    largest = max(1.0, float(np.abs(run.z).max()), math.log(1e12 * 12))
-    rounding = 12 * EPS * largest * run.stats["evaluations"]
-    for values in run.invariants.values():
-        assert values.max() < (rounding if run.stats["method"] == "DOP853" else tolerance(run))
-
-
 def test_lsoda_allocates_no_jacobian() -> None:
     """Assert that LSODA on 4431 values stays far below the 157 MB of a full Jacobian."""
     system = MeanField(syn_medium(10), 1.0, 50.0)
@@ -171,7 +153,7 @@ def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pyt
     assert all(values.shape[0] == run.t.size for values in (run.loss, *run.extra.values()))
 
 
-@pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA", "CVODE"])
+@pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA", "CVODE", "RKC"])
 def test_failure_at_the_start_ends(method: str) -> None:
     """Assert that a state that overflows ends as failed with the start kept, and says what and what to try."""
     run = integrate(overflowing(), [0.0, 1.0, 2.0], method)
@@ -275,21 +257,17 @@ def test_failure_of_one_member_stops_no_other() -> None:
     """Assert statuses member by member, and one sentence for a member that is no system or a bad option."""
     systems = [mean_field_system(), overflowing(), mean_field_system()]
     runs = integrate_many(systems, [1.0, 2.0], threads=2)
-    assert [run.status for run in runs] == ["finished", "failed", "finished"]
+    assert [(run.status, run.t.size) for run in runs] == [("finished", 2), ("failed", 0), ("finished", 2)]
     assert "failed at t = " in runs[1].message
-    assert [run.t.size for run in runs] == [2, 0, 2]
     assert integrate_many([], [1.0]) == []
     without_decoder = ModifiedDecoder(random_instance(3).classes(), 1.0, 1.0)
-    bad: list[tuple[Any, dict[str, Any], str]] = [
+    for given, options, words in (
         ([3], {}, "a system"),
-        (np.array(1.0), {}, "a list"),
         (systems, {"threads": 0}, "threads"),
-        (systems, {"method": "compile"}, "compiled"),
         ([systems[0], without_decoder], {"save_decoder": True}, r"a system that carries Y.* \(systems\[1\]\)$"),
-    ]
-    for given, options, words in bad:
+    ):
         with pytest.raises(InputError, match=f"^expected .*{words}"):
-            integrate_many(given, [1.0], **options)
+            integrate_many(given, [1.0], **options)  # type: ignore[arg-type]
 
 
 def test_an_ensemble_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

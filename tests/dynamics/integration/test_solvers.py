@@ -126,10 +126,10 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
     code = """if True:
         import hashlib, sys
         import numpy as np
-        from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times, sgd
+        from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times
         from snapdyn.dynamics import single_common_token, syn_medium, syn_small
-        sets = [single_common_token(K, D, 0.2, 50) for K in (1, 2, 3, 5) for D in (1, 3, 4)]
-        sets += [syn_small(), syn_medium(1), syn_medium(2)]
+        sets = [single_common_token(K, D, 0.2, 50) for K in (1, 2, 3, 5) for D in (1, 3)]
+        sets += [syn_small(), syn_medium(1)]
         P = np.random.default_rng(0).random((60, 80))  # many output columns
         sets.append(SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(60, int), vocab_size=90))
         runs = {}
@@ -138,12 +138,7 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
             if sys.argv[1] == "backward":
                 system.loss(system.initial_state())
             runs[name] = [integrate(system, log_times(0.1, 1e4, 12), "compiled", reduce=False)]
-            runs[name].append(integrate(system, log_times(0.1, 1e4, 12), "compiled", reduce=True))
             runs[name].append(integrate(system, [0.1, 1.0], "DOP853"))
-            if name % 4 == 0:
-                settings = {"steps": 30, "batch_size": 8, "seq_len": 100, "momentum": 0.5}
-                runs[name].append(sgd(sets[name], 0.5, 0.3, **settings))
-                runs[name].append(sgd(sets[name], 0.5, 0.3, **settings, init="uniform", seed=1))
         for name in sorted(runs):
             print(name, *(hashlib.md5(run.z_support.tobytes() + run.loss.tobytes()).hexdigest() for run in runs[name]))
     """
@@ -157,7 +152,7 @@ def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: P
         )
         assert run.returncode == 0, run.stderr
         outputs.append(run.stdout.splitlines())
-    assert len(outputs[0]) == 16
+    assert len(outputs[0]) == 11
     assert outputs[1] == outputs[0]
     assert outputs[2] == outputs[0]
 

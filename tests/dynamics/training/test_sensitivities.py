@@ -9,7 +9,6 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.dynamics import (
-    FiniteLengthMeanField,
     MeanField,
     SequenceClasses,
     System,
@@ -67,15 +66,6 @@ def test_derivatives_are_finite_differences_of_runs() -> None:
             expected = (values[0] - values[1]) / (2 * h)
             own = result.entropy() if name == "entropy" else getattr(result, name)
             assert np.abs(own[:, parameter] - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-@pytest.mark.slow
-def test_differences_of_the_rate_agree_with_the_exact_equations() -> None:
-    """Assert that the general route, on the same mean field, gives the same derivatives to 1e-7."""
-    exact = sensitivity(MeanField(CLASSES, ETA_Y, ETA_Z), TIMES)
-    general = sensitivity(FiniteLengthMeanField(CLASSES, ETA_Y, ETA_Z, None), TIMES)
-    assert np.abs(general.attention - exact.attention).max() < 1e-7 * np.abs(exact.attention).max()
-    assert np.abs(general.loss - exact.loss).max() < 1e-7 * np.abs(exact.loss).max()
 
 
 def test_a_rate_that_depends_on_time() -> None:

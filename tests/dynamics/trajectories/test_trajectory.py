@@ -48,18 +48,6 @@ def run() -> Trajectory:
     return integrate(MeanField(INSTANCE.classes(), 1.0, 1.0, z_initial=START), TIMES)
 
 
-def test_rows_of_z_follow_increasing_query_id(run: Trajectory) -> None:
-    """Assert that row 0 is query 2 and row 1 query 5, and logits no class can move keep their start."""
-    assert run.z.shape == (4, 2, 9)
-    np.testing.assert_array_equal(run.z[0], START)
-    of_query_2 = (INSTANCE.P[[1, 3]] > 0).any(axis=0)
-    of_query_5 = (INSTANCE.P[[0, 2]] > 0).any(axis=0)
-    assert not of_query_2.all() or not of_query_5.all()
-    for row, moves in enumerate((of_query_2, of_query_5)):
-        np.testing.assert_array_equal((run.z[-1, row] != START[row])[~moves], False)
-        assert (run.z[-1, row] != START[row])[moves].all()
-
-
 def test_attention_is_the_softmax_over_the_support(run: Trajectory) -> None:
     """Assert c_n[l] = P(l|n) exp(z) / sum at every time, zero outside the support."""
     for i in range(4):

@@ -79,12 +79,11 @@ def test_integrate_takes_it_for_large_systems_and_logits_alone(monkeypatch: pyte
     monkeypatch.setattr(methods, "LEAST_FACTORED_SIZE", system.size)
     monkeypatch.setattr(methods, "FEWEST_COLUMNS", system.layout.num_columns)
     assert is_factored(system)
+    assert not is_factored(MeanField(jittered(1), 1.0, 1.0, residual=True))
     run = integrate(system, times, z_only=True)
-    assert run.stats["compiled"]
     np.testing.assert_allclose(run.z, expected.z, rtol=0, atol=1e-11 * np.abs(expected.z).max())
     assert integrate(system, times, z_only=True, most_evaluations=30).status == "failed"
-    for options in ({}, {"z_only": True, "save_decoder": True}, {"z_only": True, "method": "DOP853"}):
-        assert plan_run(system, Request(times, **options)).integrator is not FACTORED  # type: ignore[arg-type]
+    assert integrate(system, times, save_decoder=True).Y is not None
 
 
 def test_a_run_that_is_not_finite_fails() -> None:
