@@ -15,7 +15,8 @@ import pytest
 from snapdyn.dynamics import from_text
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.errors import InputError
-from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence
+from tests.dynamics.helpers import sentence
+from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
 from tests.helpers import FABLE
 
 

@@ -14,7 +14,8 @@ from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.dynamics.text import text_classes as text_module
 from snapdyn.errors import InputError
-from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence
+from tests.dynamics.helpers import sentence
+from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
 from tests.helpers import FABLE
 
 
@@ -135,24 +136,22 @@ def test_every_window_is_a_class() -> None:
 
 def test_windows_are_drawn_without_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert a part of all windows, the same for a seed however the text is read, each one as likely."""
-    every = listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=None))
-    place: dict[str, list[int]] = {}
-    for i, window in enumerate(every):
-        place.setdefault(repr(window), []).append(i)
-    few, size = 12, len(every)
-    draws = [listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=few, seed=seed)) for seed in range(60)]
+
+    def drawn(few: int | None, seed: int = 1) -> list[str]:
+        windows = from_text(FABLE, **SMALL, sequences=True, max_sequences=few, seed=seed)
+        return [repr(window) for window in listed(windows)]
+
+    few, every = 12, drawn(None)
+    draws = [drawn(few, seed) for seed in range(60)]
     monkeypatch.setattr(corpus_module, "WORDS_AT_ONCE", 7)
     monkeypatch.setattr(text_module, "WAITING_KEYS", 8)
-    assert listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=few, seed=1)) == draws[1] != draws[2]
-    assert listed(from_text(FABLE, **SMALL, sequences=True, max_sequences=size + 1)) == every
-    times = np.zeros(size)
-    for drawn in draws:
-        assert len(drawn) == few
-        assert not Counter(map(repr, drawn)) - Counter(map(repr, every))
-        for window in drawn:
-            times[place[repr(window)]] += 1 / len(place[repr(window)])
+    assert drawn(few) == draws[1] != draws[2]
+    assert drawn(len(every) + 1) == every
+    assert all(len(draw) == few and not Counter(draw) - Counter(every) for draw in draws)
     # Half of the text has half of the drawn windows: a binomial count, five standard deviations.
-    first, expected = times[: size // 2].sum(), 60 * few * (size // 2) / size
+    often, half = Counter(every), Counter(every[: len(every) // 2])
+    first = sum(half[window] / often[window] for draw in draws for window in draw)
+    expected = 60 * few * (len(every) // 2) / len(every)
     assert abs(first - expected) < 5 * np.sqrt(expected / 2)
 
 
