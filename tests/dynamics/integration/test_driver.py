@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -142,8 +143,7 @@ def test_failure_at_the_start_ends(method: str) -> None:
     """Assert that a state that overflows ends as failed with the start kept, and says what and what to try."""
     run = integrate(overflowing(), [0.0, 1.0, 2.0], method)
     assert run.status == "failed"
-    assert run.message.startswith("failed at t = 0 in ")
-    assert "try " in run.message
+    assert re.match(r"failed at t = \S+ in .*; try ", run.message)
     assert run.t.tolist() == [0.0]
 
 
@@ -239,7 +239,7 @@ def test_failure_of_one_member_stops_no_other() -> None:
     assert integrate_many([], [1.0]) == []
     without_decoder = ModifiedDecoder(random_instance(3).classes(), 1.0, 1.0)
     for given, options, words in (
-        ([3], {}, "a system"),
+        ([3], {}, "a list of System"),
         (systems, {"threads": 0}, "threads"),
         ([systems[0], without_decoder], {"save_decoder": True}, r"a system that carries Y.* \(systems\[1\]\)$"),
     ):

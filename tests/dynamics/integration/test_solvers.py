@@ -206,11 +206,11 @@ def test_a_run_with_a_limit_of_its_own_runs_on_to_it(monkeypatch: pytest.MonkeyP
 
 def test_many_unlike_classes_are_refused_before_the_start_and_few_hundred_are_not() -> None:
     """Assert the estimate of a dense table: 2 K M (K + 1) multiplications and 50 a state value, 1000 times."""
-    for K in (300, 2000):
+    for K in (300, 1000):
         P = np.random.default_rng(0).random((K, K)) + 0.05
         classes = SequenceClasses(P / P.sum(axis=1, keepdims=True), np.zeros(K, int), vocab_size=2 * K)
         system = MeanField(classes, 1.0, 1.0)
         assert system.multiplications == 2.0 * K * K * (K + 1) + 50.0 * system.size
         assert integrate(system, [1e-3 if K == 300 else 0.0]).success
-    with pytest.raises(Unaffordable, match=r"at most 1\.2e\+12 multiplications, received an estimate of 1\.6e\+13"):
+    with pytest.raises(Unaffordable, match=r"at most 1\.2e\+12 multiplications, received an estimate of 2\.1e\+12"):
         integrate(system, [1.0])

@@ -126,19 +126,14 @@ def test_generated_numbers_are_sympy_s() -> None:
     state = {x: 0.3, y: 0.7} | dict.fromkeys(names, 0.0)
     system = sd.System.from_sympy("Functions", state, dict(zip(state, functions, strict=True)))
     direction = np.random.default_rng(7).normal(size=system.size)
-    for point in ((0.3, 0.7), (-1.2, 2.5)):
-        values = np.array([*point, *np.zeros(len(names))])
-        expected = [float(each.subs({x: point[0], y: point[1]}).evalf(30)) for each in functions]
-        np.testing.assert_allclose(system.derivative(0.0, values), expected, rtol=1e-13)
+    along = [each.diff(x) * direction[0] + each.diff(y) * direction[1] for each in functions]
+    for point in ({x: 0.3, y: 0.7}, {x: -1.2, y: 2.5}):
+        values = np.array([*point.values(), *np.zeros(len(names))])
         product = np.empty(system.size)
         system.write_jacobian_product(0.0, values, direction, product)
-        along = [
-            float(
-                (each.diff(x) * direction[0] + each.diff(y) * direction[1]).subs({x: point[0], y: point[1]}).evalf(30)
-            )
-            for each in functions
-        ]
-        np.testing.assert_allclose(product, along, rtol=1e-11)
+        exact = [[float(each.subs(point).evalf(30)) for each in of] for of in (functions, along)]
+        np.testing.assert_allclose(system.derivative(0.0, values), exact[0], rtol=1e-13)
+        np.testing.assert_allclose(product, exact[1], rtol=1e-11)
 
 
 def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
