@@ -34,7 +34,7 @@ class Instance:
     @property
     def query_row(self) -> Array:
         """(S,) row of z of each class: queries in increasing id."""
-        return np.array([self.query_ids.index(int(m)) for m in self.query])
+        return np.searchsorted(self.query_ids, self.query)
 
     @property
     def num_rows(self) -> int:
