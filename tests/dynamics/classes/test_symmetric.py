@@ -12,7 +12,7 @@ import snapdyn as sd
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes
+from tests.dynamics.symmetry.helpers import plain
 
 ARRAYS = ("query", "next_token", "prior", "queries", "query_index", "next_tokens", "next_index")
 
@@ -65,21 +65,6 @@ def test_builders_give_the_bits_of_classes_one_by_one(name: str) -> None:
         assert type(same) is sd.SymmetricClasses
     with pytest.raises(AttributeError, match="immutable"):
         ours.vocab_size = 3
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_rows_are_those_of_the_kinds(seed: int) -> None:
-    """Assert sizes, the tokens of the first class of each kind, their probabilities and priors."""
-    classes = random_symmetric_classes(seed)
-    P, weight = classes.P.toarray(), np.array([kind.weight for kind in classes.kinds])
-    assert (classes.num_classes, classes.num_tokens) == P.shape
-    firsts = [classes.first_of_kind(kind) for kind in range(len(classes.kinds))]
-    for number, kind in enumerate(classes.kinds):
-        tokens, one = classes.tokens_of_kind(number), classes.one_of_kind(number)
-        assert P[firsts[number], tokens].tolist() == one.P.toarray()[0].tolist() == list(kind.probabilities)
-        if classes.num_classes > 1:
-            assert (classes.omega_size[tokens] > 1).tolist() == (one.omega_size > 1).tolist()
-    np.testing.assert_allclose(classes.prior[firsts] / classes.prior[0], weight / weight[0], rtol=1e-14)
 
 
 def test_comparison_is_that_of_the_classes_one_by_one() -> None:

@@ -59,15 +59,6 @@ def test_logits_of_all_classes_are_made_when_they_are_read() -> None:
     assert np.array_equal(pickle.loads(kept).z_support, run.z_support)
 
 
-def test_auto_takes_the_method_of_the_full_system() -> None:
-    """Assert the same method with and without symmetries, also where attention is so fast that CVODE is taken."""
-    for eta_Z in (1.0, 1e4):
-        runs = [
-            integrate(MeanField(plain(syn_medium(10)), 1.0, eta_Z), [0.01], reduce=each) for each in ("auto", False)
-        ]
-        assert runs[0].stats["method"] == runs[1].stats["method"]
-
-
 def test_kinds_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert no reduction beyond the free memory, and a sentence where it was asked for; saves count in full."""
     pairs = random_classes(40, 2, 5)
@@ -88,9 +79,6 @@ def test_kinds_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert reduced(twice, 0.9) is None
     with pytest.raises(InputError, match="40 kinds of classes to fit"):
         reduced(twice)
-    monkeypatch.setattr(memory, "free_memory", lambda: 5e5)
-    with pytest.raises(InputError, match="values of 40 kinds of classes to fit"):
-        reduced(MeanField(twice.classes, 1.0, 1.0))
 
 
 def test_an_interrupted_search_is_an_interrupted_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,7 @@ from scipy import stats
 
 from snapdyn.dynamics import (
     SGD,
-    MeanField,
     SequenceClasses,
-    integrate,
     sgd,
     sgd_runs,
     single_common_token,
@@ -135,23 +133,6 @@ def test_optimisers_match_torch(name: str) -> None:
     assert difference(case(name), optimizer=Torch) < TOLERANCE
 
 
-def test_gradient_descent_converges_to_the_mean_field() -> None:
-    """Assert that deterministic descent approaches the mean field with order 1 in eta, at fixed eta t."""
-    classes, span = CLASSES, 40.0
-    rates = [0.4, 0.2, 0.05, 0.025]
-    errors = []
-    for eta in rates:
-        steps = round(span / eta)
-        ours = sgd(classes, eta, eta, steps, batch_size=None, record=[steps])
-        flow = integrate(MeanField(classes, eta, eta), [float(steps)], rtol=1e-11, atol=1e-13)
-        errors.append(np.abs(ours.z[-1] - flow.z[-1]).max())
-    slopes = np.diff(np.log(errors)) / np.diff(np.log(rates))
-    # error = c eta (1 + d eta + ...): local slopes are 1 + O(eta), their distance from 1 halves with eta.
-    assert abs(slopes[-1] - 1.0) < 0.02
-    assert abs(slopes[-1] - 1.0) < 0.7 * abs(slopes[0] - 1.0)
-    assert errors[-1] > 1e-6  # the errors are far above those of the integrator
-
-
 def settings_of_several_runs() -> list[SGD]:
     return [case(name, seed=seed, steps=30) for name in ("uniform start", "plain", "Adam") for seed in (0, 1)]
 
@@ -179,9 +160,9 @@ def test_uniform_start_is_uniform() -> None:
         test = stats.kstest(values.ravel(), stats.uniform(-scale * reach, 2 * scale * reach).cdf)
         assert (test.pvalue > 0.001 / 3) == accepted
     assert np.unique([ours.z_initial, other.z_initial]).size == 2 * ours.z_initial.size
-    untouched = np.ones(ours.z_initial.shape, bool)
-    untouched[classes.z_coordinates] = False
-    np.testing.assert_array_equal(ours.z[-1][untouched], ours.z_initial[untouched])
+    moved = np.zeros(ours.z_initial.shape, bool)
+    moved[classes.z_coordinates] = True
+    assert ((ours.z[-1] == ours.z_initial) | moved).all()
 
 
 @pytest.mark.kernel
