@@ -53,17 +53,6 @@ def test_a_rate_with_wrong_digits_fails(kind: type[Leaking], name: str, method: 
     assert integrate(MeanField(syn_small(), 1.0, 1.0), times, method=method, z_only=z_only).status == "finished"
 
 
-def test_the_message_says_from_which_time_on() -> None:
-    """Assert that the times before the one in the message violate less than those from it on."""
-    times = log_times(1e-6, 30.0, 40)
-    run = integrate(LeakingDecoder(syn_small(), 1.0, 1.0), times)
-    first = float(run.message.split("t = ")[1].split(" on")[0])
-    violation = run.invariants["row sum of Y"]
-    from_then = run.t >= first * (1 - 1e-5)
-    assert 0 < from_then.sum() < times.size
-    assert violation[~from_then].max() < violation[from_then].min()
-
-
 def test_members_of_an_ensemble_are_judged_alike() -> None:
     """Assert that `integrate_many` fails the member with the wrong rate and no other."""
     systems = [MeanField(syn_small(), 1.0, 1.0), Leaking(syn_small(), 1.0, 1.0)]

@@ -185,14 +185,14 @@ def test_files_and_datasets_of_large_classes_hold_one_class_of_each_kind(tmp_pat
 
 
 def test_copies_of_a_run_with_events(tmp_path: Path) -> None:
-    """Assert that copies with other logits, by both ways, hold them in z, in one class, in events and in the file."""
+    """Assert that copies hold their logits in one class, in events and in the file, whichever way they are made."""
     classes = symmetric_classes([ClassKind([0.3], [0.2, 0.5], 5 * 10**5)])
     event = Event(lambda t, state: state.loss - 3.0)
     run = integrate(MeanField(classes, 1.0, 1e-5), [1e3, 1e7], reduce=True, events={"loss": event})
-    own = run.of_class(0)
-    for copied in (replace(run, message="x"), run.changed(z_support=1.0 * run.z_support)):
-        assert np.array_equal(copied.of_class(0).z, own.z)
-        assert np.array_equal(copied.of_class(0).events[0].z_support, own.events[0].z_support)
-    for changed in (replace(run, z_support=2 * run.z_support), run.changed(z_support=2 * run.z_support)):
+    own, doubled = run.of_class(0), 2.0 * run.z_support
+    copied = replace(run, message="x").of_class(0)
+    assert np.array_equal(copied.z, own.z)
+    assert np.array_equal(copied.events[0].z_support, own.events[0].z_support)
+    for changed in (replace(run, z_support=doubled), run.changed(z_support=doubled)):
         assert np.array_equal(changed.of_class(0).z, 2.0 * own.z)
-    assert np.array_equal(load(changed.save(tmp_path / "run.nc")).z_support, 2.0 * run.z_support)
+    assert np.array_equal(load(changed.save(tmp_path / "run.nc")).z_support, doubled)

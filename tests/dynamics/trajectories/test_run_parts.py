@@ -71,7 +71,9 @@ def runs() -> dict[str, Trajectory]:
     text = from_text(FABLE, window=2, min_count=2, min_token_count=4)
     return {
         "mean field": integrate(MeanField(classes, 1.0, 0.5), times, save_decoder=True, events=half),
-        "start": integrate(MeanField(random_classes(3, 2, 2, seed=1), 1.0, 0.5, z_initial=START), times),
+        "start": integrate(
+            MeanField(random_classes(3, 2, 2, uniform_prior=False, seed=1), 1.0, 0.5, z_initial=START), times
+        ),
         "z only": integrate(MeanField(classes, 1.0, 0.5), times, z_only=True),
         "modified decoder": integrate(ModifiedDecoder(classes, 1.0, 0.5), times),
         "frozen decoder": integrate(FrozenDecoder(classes, 1.0), times),

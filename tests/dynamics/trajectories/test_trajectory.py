@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import xarray
 
 from snapdyn.dynamics import (
     MeanField,
     SingleCommonToken,
     Trajectory,
     integrate,
-    load,
-    random_classes,
 )
-from snapdyn.dynamics.files.netcdf import write_netcdf
-from snapdyn.dynamics.trajectories.run_parts import FORMAT
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, attention
 from tests.dynamics.helpers import ROUNDING
@@ -89,33 +83,6 @@ def test_relative_gain_and_growth_factor_by_definition(run: Trajectory) -> None:
             growth = run.growth_factor(n, int(l))
             np.testing.assert_allclose(growth, np.exp(2 * (run.z[:, row, l] - START[row, l])), rtol=ROUNDING)
             assert growth[0] == 1.0
-
-
-@pytest.mark.slow
-def test_every_prior_comes_back_exactly(tmp_path: Path) -> None:
-    """Assert that classes with 4 random priors are equal after a round trip (normalising twice moves some)."""
-    unequal = []
-    for seed in range(4):
-        classes = random_classes(7, uniform_prior=False, seed=seed)
-        path = integrate(MeanField(classes, 1.0, 1.0), [0.0]).save(tmp_path / "run.nc")
-        if load(path).classes != classes:
-            unequal.append(seed)
-    assert unequal == []
-
-
-@pytest.mark.parametrize(
-    ("file_format", "header", "sentence"),
-    [
-        ("snapdyn trajectory 2", "{}", r"of another kind \('snapdyn trajectory 2'\)"),
-        (FORMAT, 3, r"damaged or of another kind \(TypeError\)"),
-        (FORMAT, "{}", r"damaged or of another kind \(KeyError\)"),
-    ],
-)
-def test_a_file_of_another_kind_is_refused(file_format: str, header: Any, sentence: str, tmp_path: Path) -> None:
-    """Assert one sentence for another format, for a header that is none, and for one without its entries."""
-    path = write_netcdf(xarray.Dataset({"x": 1.0}, attrs={"snapdyn": header}), tmp_path / "a.nc", file_format)
-    with pytest.raises(InputError, match=f"^expected a whole trajectory file.*which is {sentence}; run the simulation"):
-        load(path)
 
 
 def test_to_xarray_is_labelled(run: Trajectory) -> None:
