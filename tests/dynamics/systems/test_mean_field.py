@@ -50,16 +50,6 @@ def test_lumping_and_the_shared_column_are_used(name: str) -> None:
     assert system.layout.num_columns == len(set(instance.next_token.tolist())) + 1 < instance.vocab_size
 
 
-def test_initial_logits_that_differ_forbid_lumping() -> None:
-    """Assert that twins with different initial logits keep rows of their own, with equal ones share a row."""
-    instance = INSTANCES["one query"]
-    z_initial = np.zeros((1, 9))
-    z_initial[0, 2] = 0.5
-    rows = MeanField(instance.classes(), 1.0, 1.0, z_initial=z_initial).layout.row_of_token
-    assert rows[1] != rows[2]
-    assert rows[5] == rows[7]
-
-
 @pytest.mark.parametrize("wrong", ["prior", "rate"])
 def test_dense_comparison_rejects_a_wrong_theory(wrong: str) -> None:
     """Assert that uniform priors or swapped rates differ by far more than the tolerance."""
