@@ -155,12 +155,3 @@ def eq_10(instance: Instance, u: Array, z: Array, eta_Y: float, eta_Z: float, le
     dz = np.zeros_like(z)
     np.add.at(dz, instance.query_row, eta_Z * push)
     return dz, V * eta_Y * instance.prior / (V - 1 + np.exp(u))
-
-
-def u_of_time(s_eta: float, V: int) -> float:
-    """V h from Lemma 6's implicit equation expm1(u) + (V-1) u = V eta_Y s, by bisection-safe root finding."""
-    from scipy.optimize import brentq
-
-    target = V * s_eta
-    upper = min(np.log1p(target), target / (V - 1)) + 1e-9 + 1e-9 * s_eta
-    return float(brentq(lambda u: np.expm1(u) + (V - 1) * u - target, 0.0, upper, xtol=1e-300, rtol=1e-15))

@@ -17,7 +17,6 @@ from tests.dynamics.dense_reference import (
     Instance,
     decoder_inputs,
     error_and_loss,
-    u_of_time,
 )
 from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_decoder
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits
@@ -31,7 +30,9 @@ def test_modified_flow_with_residual_looks_at_its_own_overlaps() -> None:
     """
     regular = Instance(np.array([[0.5, 0.5, 0], [0.5, 0.5, 0]]), np.array([1, 2]), np.arange(2), np.full(2, 0.5), 3)
     run = integrate(FrozenDecoder(regular.classes(), 1.0, modified=True, residual=True), [5.0])
-    assert run.extra["own_logit"] == pytest.approx(2 / 3 * u_of_time(2.5, 3), rel=1e-6)
+    # Lemma 6 at V = 3 and s = 2.5: exp(u) + 2 u = 3 s + 1 for u = V h, and w = (V-1) h.
+    u = 1.5 * run.extra["own_logit"]
+    assert np.exp(u) + 2 * u == pytest.approx(3 * 2.5 + 1, rel=1e-6)
     singular = Instance(np.eye(2), np.array([1, 0]), np.arange(2), np.full(2, 0.5), 3)
     with pytest.raises(InputError, match="independent"):
         FrozenDecoder(singular.classes(), 1.0, modified=True, residual=True)
