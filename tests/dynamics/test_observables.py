@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from snapdyn.dynamics import (
     ClassKind,
     FrozenDecoder,
     MeanField,
+    ModifiedDecoder,
     SequenceClasses,
     SingleCommonToken,
     SymmetricClasses,
@@ -93,15 +95,24 @@ def test_speed_equals_a_softmax_over_all_outputs() -> None:
     np.testing.assert_allclose(found[1:], dense_speed(run)[1:], rtol=1e-12)
 
 
-@pytest.mark.parametrize("modified", [True, False])
-def test_transition_of_unequal_priors_is_theorys(modified: bool) -> None:
-    """Assert Lemma 9's t* of each class, by the modified flow and by the original one of orthogonal classes.
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda classes: FrozenDecoder(classes, 2.0, modified=True),
+        lambda classes: FrozenDecoder(classes, 2.0),
+        lambda classes: ModifiedDecoder(classes, 2.0, 0.1),
+    ],
+    ids=["Eq. (8)", "Eq. (7)", "Eq. (10)"],
+)
+def test_transition_of_unequal_priors_is_theorys(build: Callable[[SequenceClasses], System]) -> None:
+    """Assert Lemma 9's t* of each class, by the modified flow, the original one of orthogonal classes, and by visits.
 
     Wrong theory: the end of the transition, t0.
     """
     prior = np.array([0.1, 0.2, 0.7])
-    classes = SequenceClasses(np.eye(3), query=[0, 0, 0], prior=prior, vocab_size=500)
-    run = integrate(FrozenDecoder(classes, 2.0, modified=modified), log_times(1.0, 1e3, 400))
+    run = integrate(
+        build(SequenceClasses(np.eye(3), query=[0, 0, 0], prior=prior, vocab_size=500)), log_times(1.0, 1e3, 400)
+    )
     theory = analytic.transition_time(1, 500, 2.0) / prior  # each class for itself, on its clock s = p_n t
     wrong = analytic.transition_time(1, 500, 2.0, kind="end") / prior
     assert np.abs(run.transition / theory - 1).max() < 1e-4  # a parabola through points 0.017 apart in ln t

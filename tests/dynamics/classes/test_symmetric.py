@@ -103,6 +103,10 @@ def test_what_needs_all_classes_says_so() -> None:
         (lambda: sd.MeanField(classes, 1.0, 1.0, residual=True), each),
         (lambda: sd.MeanField(classes, 1.0, 1.0).layout, each),
         (lambda: sd.ladder(classes, 1.0, 1.0, [1.0]), each),
+        (
+            lambda: sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], reduce=False),
+            "reduce='auto' or True for 1000000",
+        ),
         (lambda: classes.gram(), "the overlaps of 1000000000000000 classes to fit"),
         (lambda: sd.check(classes, 1.0, 1.0), r"dense table and overlaps fit .* at most about \d+ of these"),
     ]

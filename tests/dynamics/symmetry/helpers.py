@@ -34,10 +34,11 @@ def random_system(seed: int) -> tuple[MeanField, bool]:
     if rng.random() < 0.3:
         options["z_initial"] = np.zeros((declared.num_queries, declared.num_tokens))
         options["z_initial"][:, : len(declared.kinds[0].common)] = rng.normal()
-    classes = SequenceClasses(P, declared.query, declared.next_token, declared.prior, declared.vocab_size)
-    # With the residual connection a query that is a token of classes makes these differ.
-    apart = not options["residual"] or declared.queries.min() >= declared.num_tokens
-    alike = bool(declared.exchangeable.number.max() > 1 and apart)
+    # Queries are no tokens of classes, which the residual connection would tell apart.
+    M, Q = declared.num_tokens, declared.num_queries
+    query, vocab_size = M + declared.query_index, declared.vocab_size + M + Q
+    classes = SequenceClasses(P, query, declared.next_token, declared.prior, vocab_size)
+    alike = bool(declared.exchangeable.number.max() > 1)
     return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), alike and not changed
 
 

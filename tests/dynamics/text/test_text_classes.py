@@ -212,6 +212,9 @@ def test_classes_are_read_back(tmp_path: Path, sequences: bool) -> None:
     for name in ("words", "window", "num_words", "num_documents", "words_read"):
         assert getattr(read, name) == getattr(classes, name)
     np.testing.assert_array_equal(read.counts, classes.counts)
+    assert (
+        read.name(3) == classes.name(3) == " → ".join(classes.words[i[3]] for i in (classes.query, classes.next_token))
+    )
     assert read.save(tmp_path / "again.nc").read_bytes() == (tmp_path / "classes.nc").read_bytes()
     run = integrate(MeanField(read, 1.0, 1.0), [1.0]).save(tmp_path / "run.nc")
     for path, says in ((FABLE, "text classes"), (run, "another kind")):

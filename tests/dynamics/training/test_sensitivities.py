@@ -137,3 +137,13 @@ class Decay(System):
 
     def write_rate(self, state: Any, out: Any) -> None:
         out[0] = -state[0]
+
+
+def test_time_at_which_the_loss_crosses_a_level() -> None:
+    """Assert that the derivatives by the rates obey eta_Y dt/deta_Y + eta_Z dt/deta_Z = -t: both rates scale time."""
+    result = sensitivity(MeanField(CLASSES, ETA_Y, ETA_Z), np.linspace(0.0, 20.0, 401))
+    at, slopes = result.crossing("loss", level=float(result.trajectory.loss[200]))
+    assert at == pytest.approx(10.0, rel=1e-9)
+    assert np.array([ETA_Y, ETA_Z]) @ slopes == pytest.approx(-at, rel=1e-3)
+    with pytest.raises(InputError, match="observable"):
+        result.crossing("los", level=1.0)

@@ -87,6 +87,7 @@ def test_relative_gain_and_growth_factor_by_definition(run: Trajectory) -> None:
 
 def test_to_xarray_is_labelled(run: Trajectory) -> None:
     """Assert dimensions, coordinates and values of the labelled dataset; `test_run_parts` compares it with the file."""
+    assert repr(run) == "Trajectory(MeanField, 4 times, t = 0..200, finished)"
     data = run.to_xarray()
     assert data["z"].dims == ("time", "query", "token")
     for name, values in {

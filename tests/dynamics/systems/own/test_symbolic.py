@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,9 @@ def test_closed_form(growth: SymbolicSystem) -> None:
     np.testing.assert_allclose(run.observable("u"), mode(times, 1.5, 0.01), rtol=1e-9)
     np.testing.assert_allclose(run.observable("share"), mode(times, 1.5, 0.01) / 1.5, rtol=1e-9)
     np.testing.assert_array_equal(run.observable("both")[:, 0], run.state)
-    slower = sd.integrate(growth.with_parameters(s=0.7, u_0=0.02), times, rtol=1e-11, atol=1e-13)
+    other = pickle.loads(pickle.dumps(growth.with_parameters(s=0.7, u_0=0.02)))
+    assert repr(other) == "Growth(s=0.7, u_0=0.02)"
+    slower = sd.integrate(other, times, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(slower.observable("u"), mode(times, 0.7, 0.02), rtol=1e-9)
     # ln(u)/2 + v grows as s t, so as a conserved quantity of this flow it is monitored as violated.
     np.testing.assert_allclose(run.invariants["first integral"], 1.5 * times, atol=1e-9)
