@@ -42,8 +42,6 @@ def forged(path: Path, make: str, secret: Path) -> Path:
             file.create_dataset("x", (2**50,), "f8", chunks=(2**20,))
         elif make == "references":
             file.create_dataset("x", data=np.array([file.ref], dtype=h5py.ref_dtype), dtype=h5py.ref_dtype)
-        elif make == "records":
-            file["x"] = np.zeros(3, [("a", "f8"), ("b", "i4")])
         else:
             for number in range(1001):
                 file[f"x{number}"] = 0.0
@@ -60,7 +58,6 @@ def forged(path: Path, make: str, secret: Path) -> Path:
         ("virtual", "keeps the values of 'x' in another file"),
         ("huge", "GiB of values"),
         ("references", "neither numbers nor text"),
-        ("records", "neither numbers nor text"),
         ("many", "more than 1000"),
     ],
 )

@@ -14,7 +14,6 @@ from snapdyn.dynamics.files.storage import (
     DAMAGED,
     hashed_name,
     output_folder,
-    provenance,
     read_record,
     record_body,
     record_text,
@@ -104,14 +103,6 @@ def test_folders_are_made_or_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="choose another folder"):
         output_folder(tmp_path / "file" / "b")
-
-
-def test_provenance_names_versions() -> None:
-    """Assert that code and libraries are named beside what the caller adds."""
-    facts = provenance(seed=3)
-    assert facts["seed"] == 3
-    assert {"numpy", "scipy", "numba"} <= set(facts["versions"])
-    assert facts["snapdyn"]
 
 
 def test_unfinished_files_of_ended_processes_are_removed(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
-    SYSTEMS,
     Event,
-    FiniteLengthMeanField,
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
@@ -149,12 +147,6 @@ def test_a_system_with_a_loss_of_its_own() -> None:
     run = integrate(WithEnergy(2.0), TIMES, rtol=RTOL, atol=ATOL)
     np.testing.assert_allclose(run.loss, np.cos(2 * TIMES) ** 2, atol=1e-6)
     assert 0 < run.invariants["energy"].max() < 1e-6
-
-
-def test_our_systems_are_registered() -> None:
-    """Assert the systems and their order, each by its name."""
-    ours = [MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder, SingleCommonToken]
-    assert list(SYSTEMS.items()) == [(kind.__name__, kind) for kind in ours]
 
 
 def test_the_time_scale_is_one_over_the_fastest_rate() -> None:

@@ -87,8 +87,6 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "none.txt", "missing"),
         (empty, "received none"),
         (folder, "text files in the folder"),
-        ([], "empty list"),
-        ("", "the path of a file"),
         (itertools.repeat(FABLE), "a list of at most 1000000"),
         (broken, "readable"),
         (damaged, "readable"),
