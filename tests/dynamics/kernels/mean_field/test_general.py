@@ -18,7 +18,6 @@ from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
 
 
-@pytest.mark.kernel
 @pytest.mark.parametrize(("kernel", "next_tokens"), [(mean_field_of_three_columns, 2), (mean_field_of_any_columns, 60)])
 def test_bits_do_not_depend_on_where_arrays_lie(kernel: Any, next_tokens: int) -> None:
     """Assert equal bits where any array of the call lies directly before any other one.
