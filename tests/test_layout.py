@@ -30,7 +30,6 @@ SERVED_BY = {
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
     "dynamics/symmetry/quotient": "dynamics/symmetry/test_systems.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
-    "dynamics/systems/variational": "dynamics/training/test_sensitivities.py",
     "dynamics/training/*": "dynamics/training/test_descent.py",
     "validation/comparison": "figures/test_comparison.py",
     "validation/fitting/*": "validation/fitting/test_estimation.py",

@@ -34,7 +34,7 @@ class Instance:
     @property
     def query_row(self) -> Array:
         """(S,) row of z of each class: queries in increasing id."""
-        return np.array([self.query_ids.index(int(m)) for m in self.query])
+        return np.searchsorted(self.query_ids, self.query)
 
     @property
     def num_rows(self) -> int:
@@ -106,7 +106,7 @@ def error_and_loss(logits: Array, target: Array) -> tuple[Array, Array]:
 
 def mean_field(
     instance: Instance, Y: Array, z: Array, eta_Y: float, eta_Z: float, residual: bool = False
-) -> tuple[Array, Array, float]:
+) -> tuple[Array, Array, Any]:
     """dY/dt (R, V), dz/dt (Q, M) and the loss of the full mean field (sections 8 and 9)."""
     f, u, norm = decoder_inputs(instance, z, residual)
     error, loss = error_and_loss(u @ Y, instance.next_token)
@@ -118,7 +118,7 @@ def mean_field(
     push = instance.prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
     dz = np.zeros_like(z)
     np.add.at(dz, instance.query_row, eta_Z * push)
-    return dY, dz, float(instance.prior @ loss)
+    return dY, dz, instance.prior @ loss
 
 
 def objective(instance: Instance, Y: Array, z: Array, residual: bool) -> Any:
@@ -155,12 +155,3 @@ def eq_10(instance: Instance, u: Array, z: Array, eta_Y: float, eta_Z: float, le
     dz = np.zeros_like(z)
     np.add.at(dz, instance.query_row, eta_Z * push)
     return dz, V * eta_Y * instance.prior / (V - 1 + np.exp(u))
-
-
-def u_of_time(s_eta: float, V: int) -> float:
-    """V h from Lemma 6's implicit equation expm1(u) + (V-1) u = V eta_Y s, by bisection-safe root finding."""
-    from scipy.optimize import brentq
-
-    target = V * s_eta
-    upper = min(np.log1p(target), target / (V - 1)) + 1e-9 + 1e-9 * s_eta
-    return float(brentq(lambda u: np.expm1(u) + (V - 1) * u - target, 0.0, upper, xtol=1e-300, rtol=1e-15))

@@ -7,9 +7,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import SequenceClasses
+from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.dynamics.files.netcdf import BLOCK
 from snapdyn.errors import InputError
+from tests.dynamics.dense_reference import Array
 
 EPS = 2.3e-16  # just above the machine epsilon of float64
 ROUNDING = 1e-13  # a few dozen operations (exp, log, short sums, a small inverse), relative
@@ -38,3 +39,26 @@ def trailer_of(data: bytes) -> bytes:
     """Trailer by the words of the documentation."""
     digests = [hashlib.sha256(data[i : i + BLOCK]).digest() for i in range(0, len(data), BLOCK)]
     return b"snapdyn-digest-1 " + hashlib.sha256(b"".join(digests)).hexdigest().encode() + b"\n"
+
+
+def dense_decoder(Y: Array, rows: Array, outputs: Array, shape: tuple[int, int]) -> Array:
+    """Y (..., tokens, V) of all tokens and outputs from the rows and columns that are kept; 0 for other tokens.
+
+    Output -1, the last, stands for all that are not listed.
+    """
+    column = np.full(shape[1], len(outputs) - 1)
+    column[outputs[outputs >= 0]] = np.flatnonzero(outputs >= 0)
+    dense = np.zeros((*Y.shape[:-2], *shape), Y.dtype)
+    tokens = np.flatnonzero(rows >= 0)
+    dense[..., tokens, :] = Y[..., rows[tokens], :][..., column]
+    return dense
+
+
+def dense_state(system: MeanField, flat: Array, rest: Array | None = None) -> tuple[Array, Array]:
+    """Dense Y (tokens, V) and z (Q, M) of a flat state or rate; `rest` holds the logits that cannot move, or 0."""
+    L, classes = system.layout, system.classes
+    z = np.zeros((classes.queries.size, classes.num_tokens), flat.dtype) if rest is None else rest.astype(flat.dtype)
+    z[classes.z_coordinates] = flat[: L.num_slots][L.slot_of_z]
+    Y = flat[L.num_slots :].reshape(L.num_rows, L.num_columns)
+    num_rows = max(classes.num_tokens, int(classes.queries.max()) + 1)
+    return dense_decoder(Y, L.row_of_token, L.output_token, (num_rows, classes.vocab_size)), z

@@ -3,8 +3,7 @@
 import copy
 import itertools
 import pickle
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ import snapdyn as sd
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes
+from tests.dynamics.symmetry.helpers import plain
 
 ARRAYS = ("query", "next_token", "prior", "queries", "query_index", "next_tokens", "next_index")
 
@@ -38,14 +37,10 @@ def one_common(K: int, d: int, share: float, vocab_size: int | None) -> Sequence
 BUILT: dict[str, Callable[[], tuple[SequenceClasses, SequenceClasses]]] = {
     "Syn-Small": lambda: (sd.syn_small(), synthetic(2, 1)),
     "Syn-Small of 1": lambda: (sd.syn_small(1), synthetic(1, 1)),
-    "Syn-Small of 40": lambda: (sd.syn_small(40), synthetic(40, 1)),
-    **{f"Syn-Medium, Q = {Q}": lambda Q=Q: (sd.syn_medium(Q), synthetic(Q, 2)) for Q in (1, 2, 3, 7, 10, 19, 40)},
+    **{f"Syn-Medium, Q = {Q}": lambda Q=Q: (sd.syn_medium(Q), synthetic(Q, 2)) for Q in (1, 10)},
     **{
-        f"K = {K}, d = {d}, V = {V}": lambda K=K, d=d, V=V: (
-            sd.single_common_token(K, d, 0.3, V),
-            one_common(K, d, 0.3, V),
-        )
-        for K, d, V in ((1, 1, None), (2, 3, 100), (40, 2, None), (7, 20, 7))
+        f"K = {K}, d = {d}": lambda K=K, d=d, V=V: (sd.single_common_token(K, d, 0.3, V), one_common(K, d, 0.3, V))
+        for K, d, V in ((1, 1, None), (2, 3, 100), (7, 20, 7))
     },
 }
 
@@ -72,85 +67,52 @@ def test_builders_give_the_bits_of_classes_one_by_one(name: str) -> None:
         ours.vocab_size = 3
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_rows_are_those_of_the_kinds(seed: int) -> None:
-    """Assert sizes, the tokens of the first class of each kind, their probabilities and priors."""
-    classes = random_symmetric_classes(seed)
-    P, weight = classes.P.toarray(), np.array([kind.weight for kind in classes.kinds])
-    assert (classes.num_classes, classes.num_tokens) == P.shape
-    assert classes.num_entries == classes.P.nnz
-    firsts = [classes.first_of_kind(kind) for kind in range(len(classes.kinds))]
-    for number, kind in enumerate(classes.kinds):
-        tokens = classes.tokens_of_kind(number)
-        assert P[firsts[number], tokens].tolist() == list(kind.probabilities)
-        assert classes.one_of_kind(number).P.toarray()[0].tolist() == list(kind.probabilities)
-        if classes.num_classes > 1:
-            assert (classes.omega_size[tokens] > 1).tolist() == (classes.one_of_kind(number).omega_size > 1).tolist()
-    np.testing.assert_allclose(classes.prior[firsts] / classes.prior[0], weight / weight[0], rtol=1e-14)
-
-
 def test_comparison_is_that_of_the_classes_one_by_one() -> None:
-    """Assert ==, however the blocks are written, and where one number differs."""
+    """Assert ==, however the blocks are written, and where one number differs; a table stands for a kind."""
     a, b = sd.ClassKind([0.3], [0.7], 2), sd.ClassKind([0.3], [0.2, 0.5], 1)
-    split = [sd.ClassKind([0.3], [0.7]), sd.ClassKind([0.3], [0.7]), b]
+    single = {"common": [0.3], "distinct": [0.7], "classes_per_query": 1, "weight": 1.0}
     classes = sd.symmetric_classes([a, b], 3, 50)
     others = [
-        sd.symmetric_classes(split, 3, 50), sd.symmetric_classes([b, a], 3, 50), sd.symmetric_classes([a, b], 3, 51),
-        sd.symmetric_classes([a, b], 2, 50), sd.symmetric_classes([a, sd.ClassKind([0.3], [0.5, 0.2])], 3, 50),
-        sd.symmetric_classes([a, sd.ClassKind([0.3], [0.2, 0.5], 1, weight=2.0)], 3, 50),
-    ]  # fmt: skip
+        sd.symmetric_classes(kinds, queries, size)
+        for kinds, queries, size in (
+            ([single, single, b], 3, 50),
+            ([b, a], 3, 50),
+            ([a, b], 3, 51),
+            ([a, b], 2, 50),
+            ([a, sd.ClassKind([0.3], [0.5, 0.2])], 3, 50),
+            ([a, sd.ClassKind([0.3], [0.2, 0.5], 1, weight=2.0)], 3, 50),
+        )
+    ]
     assert [classes == each for each in others] == [plain(classes) == plain(each) for each in others]
-    assert classes == others[0]
-    alone, distinct_only = sd.ClassKind([0.3], [0.7]), sd.ClassKind([], [0.3, 0.7])
-    assert sd.symmetric_classes(alone, 1, 5) == sd.symmetric_classes(distinct_only, 1, 5)
+    assert classes == others[0] == sd.SymmetricClasses.from_json(classes.to_json())
     large = sd.single_common_token(10**9, 2, 0.3)
     assert large == sd.single_common_token(10**9, 2, 0.3)
-    assert large != sd.single_common_token(10**9, 2, 0.4)
-    assert large != plain(classes)
-    assert (large == 3) is False
-
-
-def test_tables_stand_for_kinds() -> None:
-    """Assert that mappings and a single kind give the same classes, and that JSON reads back."""
-    kind = sd.ClassKind([0.3], [0.7], 5, 2.0)
-    table = {"common": [0.3], "distinct": [0.7], "classes_per_query": 5, "weight": 2.0}
-    classes = sd.symmetric_classes(kind, 2, 30)
-    assert classes == sd.symmetric_classes([table], 2, 30) == sd.symmetric_classes(table, 2, 30)
-    assert sd.SymmetricClasses.from_json(classes.to_json()) == classes
+    assert large not in (sd.single_common_token(10**9, 2, 0.4), plain(classes), 3)
 
 
 def test_what_needs_all_classes_says_so() -> None:
     """Assert one sentence, before anything is allocated, for every way to ask 10^15 classes for all of them."""
     classes = sd.single_common_token(10**15, 2, 0.3)
-    calls: list[Callable[[], object]] = [
-        lambda: classes.P,
-        lambda: classes.query,
-        lambda: classes.next_token,
-        lambda: classes.prior,
-        lambda: classes.support(0),
-        lambda: classes.z_coordinates,
-        lambda: classes.check_z(None),
-        lambda: classes.common_tokens(),
-        lambda: sd.sgd(classes, 1.0, 1.0, 3),
-        lambda: sd.FrozenDecoder(classes, 1.0),
-        lambda: sd.dynamics.ModifiedDecoder(classes, 1.0, 1.0),
-        lambda: sd.FiniteLengthMeanField(classes, 1.0, 1.0, 9),
-        lambda: sd.MeanField(classes, 1.0, 1.0, residual=True),
-        lambda: sd.MeanField(classes, 1.0, 1.0).layout,
-        lambda: sd.fluctuations(classes, 1.0, 1.0, [1.0]),
-        lambda: sd.ladder(classes, 1.0, 1.0, [1.0]),
+    each = r"1000000000000000 classes, each by itself, to fit.* use integrate\(MeanField\(...\)\) and trajectory.of_cl"
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: classes.P, each),
+        (lambda: classes.support(0), each),
+        (lambda: classes.check_z(None), each),
+        (lambda: classes.common_tokens(), each),
+        (lambda: sd.FrozenDecoder(classes, 1.0), each),
+        (lambda: sd.MeanField(classes, 1.0, 1.0, residual=True), each),
+        (lambda: sd.MeanField(classes, 1.0, 1.0).layout, each),
+        (lambda: sd.ladder(classes, 1.0, 1.0, [1.0]), each),
+        (
+            lambda: sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], reduce=False),
+            "reduce='auto' or True for 1000000",
+        ),
+        (lambda: classes.gram(), "the overlaps of 1000000000000000 classes to fit"),
+        (lambda: sd.check(classes, 1.0, 1.0), r"dense table and overlaps fit .* at most about \d+ of these"),
     ]
-    for call in calls:
-        with pytest.raises(InputError, match=r"expected 1000000000000000 classes, each by itself, to fit") as caught:
+    for call, words in calls:
+        with pytest.raises(InputError, match=words):
             call()
-        assert "use integrate(MeanField(...)) and trajectory.of_class(kind)" in str(caught.value)
-    for option in ({"reduce": False}, {"method": "RKC"}):
-        with pytest.raises(InputError, match=r"'compiled' and reduce='auto' or True for 1000000000000000 classes, rec"):
-            sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], **option)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected the overlaps of 1000000000000000 classes to fit"):
-        classes.gram()
-    with pytest.raises(InputError, match=r"dense table and overlaps fit .* at most about \d+ of these"):
-        sd.check(classes, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -159,38 +121,18 @@ def test_what_needs_all_classes_says_so() -> None:
         (lambda: sd.ClassKind([0.3], [0.2]), "to sum to 1, received a sum of 0.5"),
         (lambda: sd.ClassKind([0.3, -0.1], [0.8]), "common"),
         (lambda: sd.ClassKind([1.0], []), "at least one"),
-        (lambda: sd.ClassKind([[0.3]], [0.7]), "shape"),
-        (lambda: sd.ClassKind([0.3], [0.7], 0), "classes_per_query"),
         (lambda: sd.ClassKind([0.3], [0.7], 2**54), "classes_per_query"),
-        (lambda: sd.ClassKind([0.3], [0.7], weight=0.0), "weight"),
+        (lambda: sd.symmetric_classes([sd.ClassKind([0.3], [0.7], 1, w) for w in (1e-308, 1e308)]), "within a factor"),
         (lambda: sd.symmetric_classes([]), "at least one kind"),
-        (lambda: sd.symmetric_classes("kinds"), "a list of ClassKind"),
-        (lambda: sd.symmetric_classes(np.array(1.0)), "a list of ClassKind"),  # type: ignore[arg-type]
-        (lambda: sd.symmetric_classes(sd.syn_small()), "a list of ClassKind"),  # type: ignore[arg-type]
-        (lambda: sd.SymmetricClasses(1.0), "a list of ClassKind"),  # type: ignore[arg-type]
-        (lambda: sd.SymmetricClasses([1.0]), "a list of ClassKind"),  # type: ignore[list-item]
         (lambda: sd.SymmetricClasses(itertools.count()), "a list of ClassKind"),  # type: ignore[arg-type]
         (lambda: sd.symmetric_classes([{"common": [0.3]}]), "a table with common, distinct"),
         (lambda: sd.symmetric_classes([sd.ClassKind([0.3], [0.7]), sd.ClassKind([], [1.0])]), "as many common tokens"),
         (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 101), vocab_size=100), "vocab_size"),
-        (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 2**52), num_queries=4), "classes in all queries"),
-        (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.2, 0.2, 0.3], 2**52)), "tokens in all queries"),
-        (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7]), vocab_size=2**54), "vocab_size"),
-        (lambda: sd.single_common_token(2**53, 2, 0.3), "tokens in all queries"),
-        (lambda: sd.syn_medium(2**52), "in all queries"),
+        (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 2**52), num_queries=4), "in all queries"),
         (lambda: sd.syn_small().check_kind(1), "kind"),
     ],
 )
 def test_refusals(call: Callable[[], object], words: str) -> None:
+    """Assert one sentence for each check."""
     with pytest.raises(InputError, match=words):
         call()
-
-
-@pytest.mark.parametrize(
-    "kinds", [itertools.count(), itertools.repeat(sd.ClassKind([0.4], [0.6]))], ids=["numbers", "kinds"]
-)
-@pytest.mark.parametrize("build", [sd.dynamics.SymmetricClasses, sd.symmetric_classes])
-def test_endless_kinds_are_refused(build: Callable[..., SequenceClasses], kinds: Iterable[Any]) -> None:
-    """Assert that an endless iterable of kinds, or of something else, ends in one sentence."""
-    with pytest.raises(InputError, match=r"^expected"):
-        build(kinds)

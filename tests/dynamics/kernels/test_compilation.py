@@ -1,4 +1,4 @@
-"""Where compiled code is kept, above all where no folder can be written to."""
+"""Where compiled code is kept, above all where no folder can be written to; the sentence about compilation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 import snapdyn
+from snapdyn.dynamics.kernels.compilation import COMPILATION
 
 # One compiled run in this process, one in a worker, and where its code is kept.
 CODE = """
@@ -31,14 +33,6 @@ if __name__ == "__main__":
     finally:
         pool.shutdown(kill_workers=True)
     print(folder)
-"""
-CLAIM = """
-import snapdyn as sd
-
-@sd.claim("mine", source="own", title="mine", statement="s")
-def run(evidence):
-    evidence.holds("statement", "closed form", 1 / 3, at_most=1.0)
-    evidence.control("wrong theory", "closed form", 2.0, at_most=1.0)
 """
 
 
@@ -76,15 +70,6 @@ def test_a_temporary_cache(read_only: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_cache_of_the_user(read_only: Path, tmp_path: Path) -> None:
-    """Assert that NUMBA_CACHE_DIR holds the compiled code, without a note."""
-    code = "import snapdyn.dynamics.kernels.elementary, snapdyn.validation.visits, numba; print(numba.config.CACHE_DIR)"
-    variables = environment(read_only, NUMBA_CACHE_DIR=str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, timeout=600)
-    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, str(tmp_path), "")
-
-
-@pytest.mark.slow
 def test_no_cache_at_all(read_only: Path) -> None:
     """Assert one note, and that a kernel runs, where not even a temporary folder can be made."""
     code = (
@@ -100,18 +85,14 @@ def test_no_cache_at_all(read_only: Path) -> None:
     assert float(done.stdout) == pytest.approx(0.1, rel=1e-15)
 
 
-@pytest.mark.slow
-def test_validate_without_home(read_only: Path, tmp_path: Path) -> None:
-    """Assert that a claim is checked, and that what cannot be kept is said in one line each."""
-    (tmp_path / "claim.py").write_text(CLAIM)
-    variables = environment(read_only, TMPDIR=str(tmp_path), MPLCONFIGDIR=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-m", "snapdyn", "validate", "mine", "--load", "claim.py"],
-        capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "1 claims: 1 holds" in done.stdout
-    lines = done.stderr.splitlines()
-    assert sum("no folder for compiled code" in line for line in lines) == 1
-    assert sum("would lose its finished claims" in line for line in lines) == 1
-    assert "Traceback" not in done.stderr
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_compilation_is_announced_once(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert one sentence on stderr for two compilations at a terminal, and none elsewhere."""
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(COMPILATION, "said", False)
+    for shift in (1.0, 2.0):
+        assert numba.njit(lambda x, shift=shift: x + shift)(1.0) == 1.0 + shift
+    assert capsys.readouterr().err.count("snapdyn: compiling") == terminal

@@ -18,7 +18,7 @@ def test_exp_nonpositive_is_within_two_ulp() -> None:
     rng = np.random.default_rng(0)
     edges = -(np.arange(0, 60) + 0.5) * math.log(2)
     x = np.concatenate(
-        [rng.uniform(-708, 0, 400), -np.geomspace(1e-18, 1, 200), edges, np.nextafter(edges, 0), [0.0, -708.0]]
+        [rng.uniform(-708, 0, 200), -np.geomspace(1e-18, 1, 100), edges, np.nextafter(edges, 0), [0.0, -708.0]]
     )
     with mpmath.workdps(40):
         exact = [mpmath.exp(mpmath.mpf(float(v))) for v in x]

@@ -12,7 +12,7 @@ from numba import njit
 from scipy import special, stats
 
 from snapdyn.dynamics.kernels import sampling
-from snapdyn.dynamics.kernels.sampling import acceptance, draw_classes, log_mass, multinomial, normals, random
+from snapdyn.dynamics.kernels.sampling import acceptance, draw_classes, multinomial, normals, random
 
 SIGNIFICANCE = 0.001
 
@@ -61,11 +61,10 @@ def binned(observed: Any, expected: Any, least: float = 8.0) -> tuple[Any, Any]:
 
 # Both methods (variances below and above 12), both sides of the switch, sizes at which rounding could show.
 BINOMIALS = [
-    (1, 0.3), (5, 0.5), (47, 0.5), (49, 0.5), (127, 0.0065), (127, 0.0645), (127, 0.105), (127, 0.106), (127, 0.5),
-    (127, 0.9), (1000, 0.0645), (1000, 0.25), (10**6, 1e-6), (10**6, 1.1e-5), (10**6, 1.3e-5), (10**6, 0.0645),
-    (10**6, 0.4), (10**9, 1e-8), (10**9, 1.3e-8), (10**9, 0.5),
+    (5, 0.5), (49, 0.5), (127, 0.105), (127, 0.106), (127, 0.9), (1000, 0.25), (10**6, 1.3e-5), (10**9, 1e-8),
+    (10**9, 0.5),
 ]  # fmt: skip
-TOGETHER = (1, 3, 8, 64)  # inverted one by one, and together
+TOGETHER = (1, 8)  # inverted one by one, and together
 DRAWS = 200_000
 BINOMIAL_SIGNIFICANCE = SIGNIFICANCE / (len(TOGETHER) * len(BINOMIALS))
 
@@ -90,7 +89,7 @@ def test_binomial_distribution(n: int, p: float, together: int) -> None:
     assert binomial_p_value(n, p, together) > BINOMIAL_SIGNIFICANCE
 
 
-@pytest.mark.parametrize(("n", "p"), [(127, 0.0645), (127, 0.19), (1000, 0.0645), (10**6, 0.4)])
+@pytest.mark.parametrize(("n", "p"), [(127, 0.0645), (1000, 0.0645)])
 def test_wrong_binomial_is_rejected(n: int, p: float) -> None:
     """Assert that a law whose mean is off by a twentieth of a standard deviation is rejected."""
     wrong = 1.0 + 0.05 * np.sqrt((1 - p) / (n * p))
@@ -118,20 +117,6 @@ def test_normals_are_normal() -> None:
     assert p_value(1.02) < SIGNIFICANCE
 
 
-@pytest.mark.kernel
-@pytest.mark.parametrize(("n", "p"), [(20, 0.5), (48, 0.5), (127, 0.19), (1000, 0.0645), (10**6, 1e-5), (10**9, 0.5)])
-def test_log_mass(n: int, p: float) -> None:
-    """Assert the logarithm of the binomial mass against mpmath's gamma functions at 50 digits."""
-    k = np.unique(np.clip(np.round(n * p + np.linspace(-9, 9, 31) * math.sqrt(n * p * (1 - p))), 0, n))
-    with mpmath.workdps(50):
-        exact = [
-            float(mpmath.log(mpmath.binomial(n, at) * mpmath.mpf(p) ** at * (1 - mpmath.mpf(p)) ** (n - at)))
-            for at in k.astype(int).tolist()
-        ]
-    # Rounding of n p moves the mean by 1e-16 n p, far from which the logarithm has slope 9/deviation.
-    np.testing.assert_allclose([log_mass(at, n, p) for at in k], exact, rtol=1e-14, atol=1e-13 + 1e-15 * math.sqrt(n))
-
-
 def log_masses(k: Any, n: int, p: float) -> Any:
     """ln of the binomial's mass at neighbouring k: mpmath at the first one possible, then ratios; -inf outside 0..n."""
     inside = (k >= 0) & (k <= n)
@@ -151,7 +136,7 @@ VARIANCES = (12.0, 13.0, 16.0, 25.0, 60.0, 400.0, 1e4)
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("p", [0.5, 0.49, 0.45, 0.4, 0.3, 0.2, 0.1, 0.03, 0.003, 1e-4])
+@pytest.mark.parametrize("p", [0.5, 0.4, 0.1, 1e-4])
 def test_proposals_enclose_the_binomial(p: float) -> None:
     """Assert the bounds that make rejection exact and quick, from the ratios of masses and scipy's normal law.
 
@@ -189,113 +174,50 @@ def test_proposals_enclose_the_binomial(p: float) -> None:
     assert acceptance(-1.0, 100.0, 0.3) == acceptance(101.0, 100.0, 0.3) == 0.0
 
 
-@pytest.mark.kernel
-@pytest.mark.parametrize("p", [0.5, 0.3, 0.03, 1e-4])
-@pytest.mark.parametrize("variance", [12.0, 60.0, 400.0])
-def test_proposal_steps_where_acceptance_assumes(variance: float, p: float) -> None:
-    """Assert that proposals step from k - 1 to k at the normal that `acceptance` takes as the lower edge of k.
-
-    The edges solve mean + width g + skewness (g^2 - 1) = k - 1/2; a width of the full standard deviation, without the
-    1/12 that rounding adds to the variance, gives other edges.
-    """
-    n = math.ceil(variance / (p * (1 - p)))
-    mean, skew = n * p, (1 - 2 * p) / 6
-    k = np.round(mean) + np.arange(-8, 9)
-
-    def edges(width: float) -> Any:
-        x = k - 0.5 - mean + skew
-        return 2 * x / width / (1 + np.sqrt(1 + 4 * skew * x / width**2))
-
-    right, wrong = edges(math.sqrt(n * p * (1 - p) - 1 / 12)), edges(math.sqrt(n * p * (1 - p)))
-    step = 1e-7
-    assert [sampling._proposal(g + step, float(n), p) for g in right] == k.tolist()
-    assert [sampling._proposal(g - step, float(n), p) for g in right] == (k - 1).tolist()
-    assert np.abs(right - wrong).max() > 100 * step
-
-
 PROFILES = {
-    "even": np.full(5, 0.2),
     "one dominant token last": np.array([0.01, 0.02, 0.07, 0.9]),
     "one dominant token first": np.array([0.9, 0.07, 0.02, 0.01]),
-    "two tokens": np.array([0.3, 0.7]),
-    "one token": np.array([1.0]),
     "Syn-Small": np.append(np.ones(10), np.linspace(0.1, 1.0, 10)) / 15.5,
 }
-LENGTHS = (1, 7, 127, 1000)
-
-
-@pytest.mark.parametrize("together", [1, 60])
-@pytest.mark.parametrize("n", LENGTHS)
-@pytest.mark.parametrize("profile", PROFILES)
-def test_counts_are_those_of_drawn_tokens(profile: str, n: int, together: int) -> None:
-    """Assert that counts and token-by-token sequences agree: two-sample chi-square per token and per pair sum."""
-    P = PROFILES[profile]
-    draws = 4000
-    ours = drawn_counts(P, n, together, draws, seed=2)
-    assert (ours.sum(axis=1) == n).all()
-    tokens = np.random.default_rng(3).choice(P.size, p=P, size=(draws, n))
-    theirs = np.stack([(tokens == l).sum(axis=1) for l in range(P.size)], axis=1)
-    # Sums of neighbours carry the covariances that single counts do not.
-    pairs = [(ours[:, [l]] + ours[:, [k]], theirs[:, [l]] + theirs[:, [k]]) for l, k in ((0, 1), (0, -1)) if P.size > 2]
-    columns = [(ours[:, [l]], theirs[:, [l]]) for l in range(P.size)] + pairs
-    p_values = []
-    for a, b in columns:
-        cells = np.bincount(a.ravel(), minlength=n + 1), np.bincount(b.ravel(), minlength=n + 1)
-        joined = np.array([binned(cell, (cells[0] + cells[1]) / 2.0, 10.0)[0] for cell in cells])
-        if joined.shape[1] > 1:
-            p_values.append(stats.chi2_contingency(joined).pvalue)
-    assert min(p_values, default=1.0) > SIGNIFICANCE / (2 * len(PROFILES) * len(LENGTHS) * max(len(p_values), 1))
-
-
-@pytest.mark.slow
-def test_covariance_of_counts() -> None:
-    """Assert that counts have covariance n (diag P - P P^T), each entry within z of its standard error."""
-    P, n, draws = PROFILES["Syn-Small"], 127, 50_000
-    counts = drawn_counts(P, n, 64, draws, seed=5)
-    centered = counts - n * P
-    products = centered[:, :, None] * centered[:, None, :]
-    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(draws)
-    bound = stats.norm.isf(SIGNIFICANCE / 2 / P.size**2)
-    assert (np.abs(found - n * (np.diag(P) - np.outer(P, P))) / error).max() < bound
-    assert (np.abs(found - n * np.diag(P)) / error).max() > bound  # independent counts: rejected
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("size", [3, 40])
 def test_classes_of_batches_are_independent_draws(size: int) -> None:
-    """Assert mean and covariance of the counts of batches, smaller and larger than the number of classes.
-
-    Both are those of independent draws, n p and n (diag p - p p^T), within the bound of the other tests; counts that
-    do not vary, or classes drawn apart from each other (a diagonal covariance), are rejected.
-    """
+    """Assert mean and covariance of the counts of batches, smaller and larger than the number of classes."""
     prior = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
-    state, batch, batches = stream(5), np.empty(size, np.int64), 4000
-    counts = np.empty((batches, prior.size))
+    state, batch = stream(5), np.empty(size, np.int64)
+    counts = np.empty((4000, prior.size))
     with np.errstate(over="ignore"):
         for row in counts:
             draw_classes(state, np.cumsum(prior) / prior.sum(), batch)
             assert (np.diff(batch) >= 0).all()
             row[:] = np.bincount(batch, minlength=prior.size)
-    bound = stats.norm.isf(SIGNIFICANCE / 2 / prior.size**2)
-    mean, error = counts.mean(axis=0), np.sqrt(size * prior * (1 - prior) / batches)
-    assert (np.abs(mean - size * prior) / error).max() < bound
-    centred = counts - size * prior
-    products = centred[:, :, None] * centred[:, None, :]
-    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(batches)
-    expected = size * (np.diag(prior) - np.outer(prior, prior))
+    assert_multinomial(counts, size, prior)
+
+
+def assert_multinomial(counts: Any, n: int, P: Any) -> None:
+    """Assert mean n P and covariance n (diag P - P P^T) of counts (draws, tokens), each within its standard error.
+
+    Counts that do not vary, and independent ones (a diagonal covariance), are rejected.
+    """
+    bound = stats.norm.isf(SIGNIFICANCE / 2 / P.size**2)
+    assert (np.abs(counts.mean(axis=0) - n * P) / np.sqrt(n * P * (1 - P) / len(counts))).max() < bound
+    centered = counts - n * P
+    products = centered[:, :, None] * centered[:, None, :]
+    found, error = products.mean(axis=0), products.std(axis=0) / np.sqrt(len(counts))
+    expected = n * (np.diag(P) - np.outer(P, P))
     assert (np.abs(found - expected) / error).max() < bound
-    assert (np.abs(found - size * np.diag(prior)) / error).max() > bound
-    assert (np.abs(expected) / error).max() > bound
+    for wrong in (n * np.diag(P), 0 * expected):
+        assert (np.abs(found - wrong) / error).max() > bound
 
 
-@pytest.mark.kernel
-def test_classes_follow_the_prior() -> None:
-    """Assert that drawn classes are sorted and follow the prior: chi-square, and rejected for a uniform prior."""
-    prior = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
-    drawn = np.empty(5000, np.int64)
-    with np.errstate(over="ignore"):
-        draw_classes(stream(4), np.cumsum(prior) / prior.sum(), drawn)
-    assert (np.diff(drawn) >= 0).all()
-    seen = np.bincount(drawn, minlength=5)
-    assert stats.chisquare(seen, drawn.size * prior).pvalue > SIGNIFICANCE
-    assert stats.chisquare(seen).pvalue < SIGNIFICANCE
+@pytest.mark.parametrize(("n", "together"), [(7, 1), (127, 64)])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_counts_of_tokens_are_multinomial(profile: str, n: int, together: int) -> None:
+    """Assert sum, mean and covariance of the counts of tokens, also of the only token of a class."""
+    P = PROFILES[profile]
+    counts = drawn_counts(P, n, together, 50_000, seed=5)
+    assert (counts.sum(axis=1) == n).all()
+    assert_multinomial(counts, n, P)
+    assert (drawn_counts(np.ones(1), n, together, 10, seed=5) == n).all()

@@ -20,39 +20,26 @@ KINDS = ("frozen", "Eq. (10) exact", "Eq. (10) leading", "finite length")
 
 
 def random_system(seed: int) -> tuple[MeanField, bool]:
-    """A mean field of copies of random classes on other tokens, and whether it has more than one copy, all alike.
+    """A mean field of random symmetric classes one by one, and whether some are alike.
 
-    Every query has the same blocks of classes, every class has common tokens and distinct tokens of its own.
+    In a third of the draws one probability is off by 1e-10, so that the last class is like no other.
     """
     rng = np.random.default_rng(seed)
-    num_queries, copies, kinds = rng.integers(1, 4, 3)
-    num_common, num_distinct = rng.integers(1, 3), rng.integers(1, 4)
-    common = rng.uniform(0.1, 1.0, (kinds, num_common))
-    if rng.random() < 0.5:
-        common[:] = common[:, :1]
-    distinct, weight = rng.uniform(0.1, 1.0, (kinds, num_distinct)), rng.uniform(0.5, 2.0, kinds)
-    total = common.sum(axis=1, keepdims=True) + distinct.sum(axis=1, keepdims=True)
-    common, distinct = common / total, distinct / total
-    K = int(num_queries * copies * kinds)
-    P = np.zeros((K, num_common + K * num_distinct))
-    query = np.empty(K, dtype=int)
-    prior = np.empty(K)
-    for n in range(K):
-        kind = n % kinds
-        P[n, :num_common] = common[kind]
-        P[n, num_common + n * num_distinct :][:num_distinct] = distinct[kind]
-        query[n] = P.shape[1] + n // (copies * kinds)
-        prior[n] = weight[kind]
+    declared = random_symmetric_classes(seed)
+    P = declared.P.toarray()
     changed = bool(rng.random() < 0.3)
     if changed:
         P[-1, -1] *= 1 + 1e-10
-    vocab_size = int(query.max()) + 1 + K + int(rng.integers(0, 3)) * 50
     options: dict[str, Any] = {"residual": bool(rng.random() < 0.3)}
-    classes = SequenceClasses(P, query, next_token=query.max() + 1 + np.arange(K), vocab_size=vocab_size, prior=prior)
     if rng.random() < 0.3:
-        options["z_initial"] = np.zeros((classes.queries.size, classes.num_tokens))
-        options["z_initial"][:, :num_common] = rng.normal()
-    return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), kinds < K and not changed
+        options["z_initial"] = np.zeros((declared.num_queries, declared.num_tokens))
+        options["z_initial"][:, : len(declared.kinds[0].common)] = rng.normal()
+    # Queries are no tokens of classes, which the residual connection would tell apart.
+    M, Q = declared.num_tokens, declared.num_queries
+    query, vocab_size = M + declared.query_index, declared.vocab_size + M + Q
+    classes = SequenceClasses(P, query, declared.next_token, declared.prior, vocab_size)
+    alike = bool(declared.exchangeable.number.max() > 1)
+    return MeanField(classes, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-2, 1), **options), alike and not changed
 
 
 def random_other(seed: int) -> tuple[System, bool]:

@@ -11,27 +11,20 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import (
-    SYSTEMS,
     Event,
-    FiniteLengthMeanField,
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
-    State,
     System,
-    Trajectory,
     integrate,
-    integrate_many,
     load,
     syn_small,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.methods import plan_run
-from snapdyn.dynamics.integration.request import Request
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
-from tests.dynamics.systems.helpers import INSTANCES, TWO_QUERIES, random_state
+from tests.dynamics.systems.helpers import TWO_QUERIES
 
 TIMES = np.array([0.0, 0.5, 1.0, 3.0, 7.0])
 RTOL, ATOL = 1e-9, 1e-11
@@ -53,106 +46,69 @@ class Oscillator(System):
         out[1] = -(self.parameters["omega"] ** 2) * state[0]
 
 
-class Logistic(System):
-    """Two values without names: x' = x (1 - x) from 0.1, and y' = x."""
-
-    def initial_state(self) -> Floats:
-        return np.array([0.1, 0.0])
-
-    def write_rate(self, state: Floats, out: Floats) -> None:
-        out[0] = state[0] * (1 - state[0])
-        out[1] = state[0]
-
-
 def cosine(t: Floats) -> Floats:
     return np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=-1)
 
 
-@pytest.mark.parametrize("method", ["auto", "DOP853", "RK45", "LSODA", "BDF", "Radau", "CVODE"])
+@pytest.mark.parametrize("method", ["auto", "DOP853", "RK45", "LSODA", "BDF", "Radau", "CVODE", "RK23", "RKC"])
 def test_every_solver_meets_the_closed_form(method: str) -> None:
-    """Assert the oscillator's solution at every time from every solver; a frequency 0.1 % off is rejected."""
-    run = integrate(Oscillator(2.0), TIMES, method, RTOL, ATOL)
+    """Assert the oscillator's solution at every time from every solver; a frequency 0.1 % off is rejected.
+
+    The two methods of second order have a looser tolerance, at which the other frequency is not told apart.
+    """
+    low = method in ("RK23", "RKC")
+    rtol, atol = (1e-5, 1e-7) if low else (RTOL, ATOL)
+    run, other = (integrate(Oscillator(omega), TIMES, method, rtol, atol) for omega in (2.0, 2.002))
     assert run.success
     assert run.stats["method"] == ("DOP853" if method == "auto" else method)
     assert (run.system, run.parameters, run.value_names) == ("Oscillator", {"omega": 2.0}, ("position", "velocity"))
-    assert run.require_state().shape == (5, 2)
     np.testing.assert_array_equal(run.require_state()[0], [1.0, 0.0])
     # Each step may err by its tolerance, a root mean square over two values; the oscillator amplifies nothing.
-    bound = math.sqrt(2) * run.stats["steps"] * (ATOL + 2.0 * RTOL)
-    assert np.abs(run.require_state() - cosine(TIMES)).max() < bound < 1e-4
-    other = integrate(Oscillator(2.002), TIMES, method, RTOL, ATOL)
-    assert np.abs(other.require_state() - cosine(TIMES)).max() > 10 * bound
+    bound = math.sqrt(2) * run.stats["steps"] * (atol + 2.0 * rtol)
+    assert np.abs(run.require_state() - cosine(TIMES)).max() < bound < (0.1 if low else 1e-4)
+    assert low or np.abs(other.require_state() - cosine(TIMES)).max() > 10 * bound
 
 
-def test_low_order_methods_meet_the_closed_form() -> None:
-    """Assert RK23 and RKC, of second order, at a looser tolerance."""
-    for method in ("RK23", "RKC"):
-        run = integrate(Oscillator(2.0), TIMES, method, 1e-5, 1e-7)
-        assert np.abs(run.require_state() - cosine(TIMES)).max() < 1e-5 * 2 * math.sqrt(2) * run.stats["steps"] < 0.1
-
-
-def test_events_see_the_state_values() -> None:
-    """Assert zeros of the position at odd multiples of pi/4, their states, and a stop at a terminal event."""
+def test_events_see_the_state_values(tmp_path: Path) -> None:
+    """Assert zeros of the position at odd multiples of pi/4, their states, also from a file, and a terminal stop."""
     event = Event(lambda t, state: float(state.values[0]))
     run = integrate(Oscillator(2.0), [7.0], events={"zero": event}, rtol=RTOL, atol=ATOL)
-    expected = np.arange(1, 9, 2) * math.pi / 4
-    expected = np.append(expected, np.arange(9, 18, 2) * math.pi / 4)
-    expected = expected[expected < 7.0]
-    np.testing.assert_allclose([record.t for record in run.events], expected, atol=1e-6)
-    for record in run.events:
+    np.testing.assert_allclose([record.t for record in run.events], np.arange(1, 9, 2) * math.pi / 4, atol=1e-6)
+    for record, read in zip(run.events, load(run.save(tmp_path / "run.nc")).events, strict=True):
         assert record.state is not None
         np.testing.assert_allclose(record.state, cosine(np.array(record.t)), atol=1e-6)
+        assert (read.name, read.t) == (record.name, record.t)
+        np.testing.assert_array_equal(read.state, record.state)
     stopped = integrate(Oscillator(2.0), TIMES, events={"zero": Event(event.function, terminal=True)})
     assert (stopped.status, stopped.success, stopped.t.size) == ("terminated", True, 2)
 
 
-def test_a_run_of_unnamed_values() -> None:
-    """Assert the logistic function, in an ensemble and with nothing but the state asked for."""
-    system = Logistic()
-    for run in (*integrate_many([system, system], TIMES), integrate(system, TIMES, z_only=True)):
-        np.testing.assert_allclose(run.require_state()[:, 0], 1 / (1 + 9 * np.exp(-TIMES)), atol=1e-6)
-        np.testing.assert_allclose(run.require_state()[:, 1], np.log1p((np.exp(TIMES) - 1) / 10), atol=1e-6)
-    assert system.size == 2
-    assert repr(system) == "Logistic()"
-    assert repr(Oscillator(2.0)) == "Oscillator(omega=2.0)"
-
-
 def test_what_the_system_lacks_is_said_in_one_sentence() -> None:
-    """Assert InputError for attention logits, attention, loss, classes, decoder and the compiled integrator."""
+    """Assert InputError for attention, loss, classes, decoder and the compiled integrator."""
     system = Oscillator(2.0)
     run = integrate(system, TIMES)
     assert (run.has_z, run.has_loss, run.classes, run.Y) == (False, False, None, None)
     calls: dict[str, Callable[[], Any]] = {
         "attention logits": lambda: run.z,
-        "attention": lambda: run.z_support,
         "sequence classes": lambda: run.attention,
-        "classes": run.entropy,
         "a loss": lambda: run.loss,
         "the decoder Y": run.require_decoder,
         "a loss, ": lambda: system.loss(system.initial_state()),
-        "attention logits, ": lambda: system.z_support(system.initial_state()),
         "compiled": lambda: integrate(system, TIMES, "compiled"),
         "carries Y": lambda: integrate(system, TIMES, save_decoder=True),
         "logits": lambda: integrate(system, TIMES, events={"z": Event(lambda t, state: float(state.z[0, 0]))}),
-        "loss": lambda: integrate(system, TIMES, events={"loss": Event(lambda t, state: state.loss)}),
     }
     for words, call in calls.items():
         with pytest.raises(InputError, match=rf"^expected a (system|trajectory) .*{words}.*received .*Oscillator"):
             call()
 
 
-@pytest.mark.parametrize("events", [False, True])
-def test_save_and_load(tmp_path: Path, events: bool) -> None:
-    """Assert that a file gives back the states, their names and the events."""
-    functions = {"zero": Event(lambda t, state: float(state.values[0]))} if events else None
-    run = integrate(Oscillator(2.0), TIMES, events=functions)
+def test_save_and_load(tmp_path: Path) -> None:
+    """Assert that a file gives back the states and their names, and the dataset has them as labels."""
+    run = integrate(Oscillator(2.0), TIMES)
     back = load(run.save(tmp_path / "run.nc"))
     np.testing.assert_array_equal(back.require_state(), run.require_state())
-    assert (back.has_z, back.has_loss) == (False, False)
-    assert (back.system, back.parameters, back.value_names) == (run.system, run.parameters, run.value_names)
-    assert [(e.name, e.t) for e in back.events] == [(e.name, e.t) for e in run.events]
-    for ours, theirs in zip(back.events, run.events, strict=True):
-        np.testing.assert_array_equal(ours.state, theirs.state)
+    assert (back.has_z, back.has_loss, back.value_names) == (False, False, run.value_names)
     dataset = run.to_xarray()
     assert set(dataset) == {"state"}
     np.testing.assert_array_equal(dataset["state"].sel(value="position"), run.require_state()[:, 0])  # type: ignore[index]
@@ -193,78 +149,23 @@ def test_a_system_with_a_loss_of_its_own() -> None:
     assert 0 < run.invariants["energy"].max() < 1e-6
 
 
-def test_our_systems_are_registered() -> None:
-    """Assert the names and their order, and that each makes a system of its class."""
-    assert list(SYSTEMS) == [
-        "MeanField",
-        "FiniteLengthMeanField",
-        "FrozenDecoder",
-        "ModifiedDecoder",
-        "SingleCommonToken",
-    ]
-    assert list(SYSTEMS.values()) == [
-        MeanField,
-        FiniteLengthMeanField,
-        FrozenDecoder,
-        ModifiedDecoder,
-        SingleCommonToken,
-    ]
-    assert SYSTEMS.find("MeanField") is MeanField
-    with pytest.raises(InputError, match="did you mean 'MeanField'"):
-        SYSTEMS.find("MeanFeld")
-
-
 def test_the_time_scale_is_one_over_the_fastest_rate() -> None:
-    """Assert t_s = 1/max(eta_Y, eta_Z), alone and as the unit of log time in a run; 1 for a system without rates."""
-    classes = syn_small()
-    for eta_Y, eta_Z in ((0.5, 0.01), (0.5, 0.5), (0.5, 40.0), (2.0, 500.0)):
-        for system in (MeanField(classes, eta_Y, eta_Z), ModifiedDecoder(classes, eta_Y, eta_Z)):
+    """Assert t_s = 1/max(eta_Y, eta_Z); 1 for a system without rates."""
+    for eta_Y, eta_Z in ((0.5, 0.01), (2.0, 500.0)):
+        for system in (MeanField(syn_small(), eta_Y, eta_Z), ModifiedDecoder(syn_small(), eta_Y, eta_Z)):
             assert system.time_scale == pytest.approx(1 / max(eta_Y, eta_Z), rel=4 * EPS)
             # The default variable of LSODA is log time for runs of more than 100 time scales.
-            ends = 99 / max(eta_Y, eta_Z), 101 / max(eta_Y, eta_Z)
+            ends = 99 * system.time_scale, 101 * system.time_scale
             assert [integrate(system, [t], "LSODA", 1e-3, 1e-3).stats["log_time"] for t in ends] == [False, True]
-            clock = plan_run(system, Request([1.0], "DOP853", log_time=True)).clock
-            assert clock.from_time((math.e - 1) / max(eta_Y, eta_Z)) == pytest.approx(1.0, rel=4 * EPS)
-    assert FrozenDecoder(classes, 0.25).time_scale == 4.0
     assert Oscillator(2.0).time_scale == 1.0
 
 
-def test_success_of_a_trajectory() -> None:
-    """Assert that a run succeeded if it finished or a terminal event stopped it."""
-
-    def stop(t: float, state: State) -> float:
-        return t - 0.5
-
-    system = MeanField(syn_small(), 1.0, 1.0)
-    ended: dict[str, Trajectory] = {
-        "finished": integrate(system, [1.0]),
-        "terminated": integrate(system, [1.0], events={"stop": Event(stop, terminal=True)}),
-        "failed": integrate(SingleCommonToken(5, 100, 1e300, 1e300, 1e-30), [1.0]),
-    }
-    for status, run in ended.items():
-        assert (run.status, run.success) == (status, status != "failed")
-
-
-pytestmark = pytest.mark.kernel
-
-
-def test_derivative_of_a_broken_state_is_not_finite() -> None:
-    """Assert that NaN in Y or z reaches the derivative, so that a divergence is seen."""
-    system = MeanField(INSTANCES["one query"].classes(), 1.0, 1.0)
-    for index in (0, system.size - 1):
-        state = random_state(system, 0)
-        state[index] = np.nan
-        assert np.isnan(system.derivative(0.0, state)).any()
-
-
+@pytest.mark.kernel
 def test_derivative_is_fresh_and_leaves_the_state() -> None:
     """Assert that a call writes neither into the state nor into the result of an earlier call."""
-    for system in (
-        MeanField(INSTANCES["one query"].classes(), 1.0, 1.0),
-        FrozenDecoder(INSTANCES["one query"].classes(), 1.0),
-        ModifiedDecoder(TWO_QUERIES.classes(), 1.0, 1.0),
-        SingleCommonToken(3, 10, 1.0, 1.0, 2.0),
-    ):
+    classes = TWO_QUERIES.classes()
+    systems = [MeanField(classes, 1.0, 1.0), FrozenDecoder(classes, 1.0), ModifiedDecoder(classes, 1.0, 1.0)]
+    for system in (*systems, SingleCommonToken(3, 10, 1.0, 1.0, 2.0)):
         state = np.abs(np.random.default_rng(1).normal(size=system.size))
         before = state.copy()
         first = system.derivative(0.0, state)

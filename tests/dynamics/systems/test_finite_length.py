@@ -4,105 +4,64 @@ from __future__ import annotations
 
 from itertools import product
 from math import factorial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from snapdyn.dynamics import (
     ExpansionWarning,
     FiniteLengthMeanField,
     MeanField,
     SequenceClasses,
-    fluctuations,
     integrate,
-    load,
     syn_small,
 )
 from snapdyn.errors import InputError
-from tests.dynamics.dense_reference import Array, Instance, error_and_loss, random_instance
+from tests.dynamics.dense_reference import Array, Instance, mean_field
+from tests.dynamics.helpers import dense_state
+from tests.dynamics.systems.helpers import INSTANCES, random_state
 
 ETA_Y, ETA_Z = 0.7, 1.3
 
 
-def mean_update(q: Array, weights: Array, Y: Array, target: int) -> tuple[Array, Array, float]:
-    """Weighted mean over rows of q (R, M) of Eqs. (3)-(4) at unit rates: dY (M, V), dz (M,), loss."""
-    f = q / np.linalg.norm(q, axis=1, keepdims=True)
-    error, loss = error_and_loss(f @ Y, np.full(len(q), target))
-    g = error @ Y.T
-    dz = f * (g - f * (f * g).sum(axis=1, keepdims=True))
-    return (weights[:, None] * f).T @ error, weights @ dz, float(weights @ loss)
+NAMES = (
+    "lumped tokens and shared column", "one query", "shared next token and query", "V equals number of next tokens",
+    "one token per class",
+)  # fmt: skip
 
 
-def rate_by_frequencies(instance: Instance, frequencies: Any, z: Array, Y: Array) -> Array:
-    """[dz (Q, M), dY (M, V), loss] flat, class n averaged over frequencies(n) = (rows (R, M), weights (R,))."""
-    dY, dz, loss = np.zeros_like(Y), np.zeros_like(z), 0.0
-    for n, p in enumerate(instance.prior):
-        rows, weights = frequencies(n)
-        row = instance.query_row[n]
-        by_class = mean_update(rows * np.exp(z[row]), weights, Y, int(instance.next_token[n]))
-        dY, loss = dY + ETA_Y * p * by_class[0], loss + p * by_class[2]
-        dz[row] += ETA_Z * p * by_class[1]
-    return np.concatenate([dz.ravel(), dY.ravel(), [loss]])
+def rate_by_frequencies(instance: Instance, frequencies: Any, Y: Array, z: Array) -> Array:
+    """[dY, dz, loss] flat of dense numpy, class n averaged over frequencies(n) = (rows (R, M), weights (R,))."""
+    rows, weights = zip(*map(frequencies, range(len(instance.prior))), strict=True)
+    n = np.repeat(np.arange(len(rows)), [len(each) for each in weights])
+    prior = instance.prior[n] * np.concatenate(weights)
+    drawn = Instance(np.concatenate(rows), instance.query[n], instance.next_token[n], prior, instance.vocab_size)
+    dY, dz, loss = mean_field(drawn, Y, z, ETA_Y, ETA_Z)
+    return np.concatenate([dY.ravel(), dz.ravel(), [loss]])
 
 
-def rate_of_system(system: MeanField, instance: Instance, z: Array, Y: Array) -> Array:
-    """The same flat array from a system, at dense logits z (Q, M) and Y (M, V)."""
-    L = system.layout
-    query, token = system.classes.z_coordinates
-    state = np.empty(system.size)
-    state[: L.num_slots][L.slot_of_z] = z[query, token]
-    outputs = L.output_token.copy()
-    outputs[outputs < 0] = np.setdiff1d(np.arange(instance.vocab_size), outputs)[:1]
-    state[L.num_slots :] = Y[np.ix_(L.row_token, outputs)].ravel()
-    rate = system.derivative(0.0, state)
-    dz, dY = np.zeros_like(z), np.zeros_like(Y)
-    dz[query, token] = rate[: L.num_slots][L.slot_of_z]
-    column = np.full(instance.vocab_size, L.num_columns - 1)
-    column[L.output_token[L.output_token >= 0]] = np.flatnonzero(L.output_token >= 0)
-    occurs = np.flatnonzero(L.row_of_token >= 0)
-    dY[occurs] = rate[L.num_slots :].reshape(L.num_rows, -1)[np.ix_(L.row_of_token[occurs], column)]
-    return np.concatenate([dz.ravel(), dY.ravel(), [system.loss(state)]])
-
-
-def dense_state(instance: Instance, seed: int, twins: tuple[tuple[int, int], ...] = ()) -> tuple[Array, Array]:
-    """Random z and Y that keep the symmetries of a zero start: equal twins, equal unused outputs, row sums 0."""
-    rng = np.random.default_rng(seed)
-    M, used = instance.P.shape[1], instance.next_token
-    z = rng.normal(0.0, 0.7, (len(instance.query_ids), M))
-    Y = np.repeat(rng.normal(0.0, 1.5, (M, 1)), instance.vocab_size, axis=1)
-    Y[:, used] = rng.normal(0.0, 1.5, (M, used.size))[:, np.unique(used, return_inverse=True)[1]]
-    for kept, copy in twins:
-        z[:, copy], Y[copy] = z[:, kept], Y[kept]
-    return z, Y
-
-
-INSTANCES = {
-    "twins and shared column": (random_instance(1), ((1, 2), (5, 7))),
-    "one query": (random_instance(2, query=(0, 0, 0, 0, 0)), ((1, 2), (5, 7))),
-    "shared next token": (random_instance(4, query=(0, 0, 1, 1, 0), next_token=(3, 3, 3, 1, 8)), ((1, 2), (5, 7))),
-    "V equals number of next tokens": (random_instance(5, vocab_size=5), ((1, 2), (5, 7))),
-    "one token per class": (Instance(np.eye(3), np.array([0, 0, 1]), np.array([4, 2, 0]), np.full(3, 1 / 3), 6), ()),
-}
+def rate_of_system(system: MeanField, state: Array) -> Array:
+    """The same flat array from a system."""
+    dY, dz = dense_state(system, system.derivative(0.0, state))
+    return np.concatenate([dY.ravel(), dz.ravel(), [system.loss(state)]])
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("lump", [True, False])
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", NAMES)
 def test_infinite_length_is_the_mean_field(name: str, lump: bool) -> None:
     """Assert that without a length the rate and the loss are those of dense numpy at P, to rounding."""
-    instance, twins = INSTANCES[name]
-    z, Y = dense_state(instance, 3, twins)
-    actual = rate_of_system(FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, None, lump=lump), instance, z, Y)
-    expected = rate_by_frequencies(instance, lambda n: (instance.P[n : n + 1], np.ones(1)), z, Y)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    instance = INSTANCES[name]
+    system = FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, None, lump=lump)
+    state = random_state(system, 3)
+    expected = rate_by_frequencies(instance, lambda n: (instance.P[n : n + 1], np.ones(1)), *dense_state(system, state))
+    np.testing.assert_allclose(rate_of_system(system, state), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("lump", [True, False])
-@pytest.mark.parametrize("name", INSTANCES)
+@pytest.mark.parametrize("name", NAMES)
 def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump: bool) -> None:
     """Assert that the correction of rate and loss is 1/2 tr(H Cov), Cov = (diag P - P P^T)/(T-1).
 
@@ -110,8 +69,7 @@ def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump:
     h^4 phi''''''/90 against phi'': (h/P_k)^4 = 2e-7 times a factor of order 1 to 10; rounding 1e-15/4e-4.
     """
     seq_len = 40
-    instance, twins = INSTANCES[name]
-    z, Y = dense_state(instance, 3, twins)
+    instance = INSTANCES[name]
 
     def stencil(n: int) -> tuple[Array, Array]:
         rows, weights = [instance.P[n]], [0.0]
@@ -123,15 +81,15 @@ def test_correction_is_half_the_trace_of_hessian_and_covariance(name: str, lump:
                 weights.append(0.5 * P_k / seq_len * weight / (12 * h**2))
         return np.array(rows), np.array(weights)
 
-    expected = rate_by_frequencies(instance, stencil, z, Y)
-    classes = instance.classes()
-    corrected, plain = (
-        rate_of_system(FiniteLengthMeanField(classes, ETA_Y, ETA_Z, length, lump=lump), instance, z, Y)
-        for length in (seq_len, None)
+    system, infinite = (
+        FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, length, lump=lump) for length in (seq_len, None)
     )
+    state = random_state(system, 3, size=1.0)
+    corrected, plain = rate_of_system(system, state), rate_of_system(infinite, state)
     if name == "one token per class":  # nothing fluctuates
         np.testing.assert_allclose(corrected, plain, rtol=0, atol=1e-14)
         return
+    expected = rate_by_frequencies(instance, stencil, *dense_state(system, state))
     tolerance = 1e-5 * np.abs(expected).max()
     np.testing.assert_allclose(corrected - plain, expected, rtol=0, atol=tolerance)
     for wrong in (0.0, 2.0, -1.0):  # no correction, the factor 1/2 forgotten, the sign flipped
@@ -159,76 +117,19 @@ def test_orders_in_the_length_against_the_exact_expectation() -> None:
     """
     P = np.array([[0.5, 0.3, 0.2, 0.0], [0.0, 0.25, 0.35, 0.4]])
     instance = Instance(P, np.array([0, 0]), np.array([0, 1]), np.array([0.4, 0.6]), 6)
-    z, Y = dense_state(instance, 5)
     lengths = np.array([16, 32, 64])
     errors: dict[bool, list[float]] = {True: [], False: []}
     for seq_len in lengths.tolist():
-        exact = rate_by_frequencies(instance, lambda n, T=seq_len: all_frequencies(P[n], T), z, Y)
         for corrected, found in errors.items():
             system = FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, seq_len if corrected else None)
-            found.append(float(np.linalg.norm(rate_of_system(system, instance, z, Y) - exact)))
+            state = random_state(system, 5, size=1.0)
+            exact = rate_by_frequencies(
+                instance, lambda n, T=seq_len: all_frequencies(P[n], T), *dense_state(system, state)
+            )
+            found.append(float(np.linalg.norm(rate_of_system(system, state) - exact)))
     for corrected, order in ((True, 2.0), (False, 1.0)):
         slope = np.polyfit(np.log(lengths), np.log(errors[corrected]), 1)[0]
         assert abs(slope + order) < 0.3, (corrected, slope, errors)
-
-
-def exact_moment_sample(P: Array, seq_len: int, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Drawn frequencies with weights near 1/size under which their mean and covariance are exact (calibration)."""
-    rows = rng.multinomial(seq_len, P, size) / seq_len
-    scale = np.sqrt(P * (1.0 - P) / seq_len)
-    correlation = (np.diag(P) - np.outer(P, P)) / seq_len / np.outer(scale, scale)
-    away = (rows - P) / scale
-    i, j = np.triu_indices(P.size - 1)
-    features = np.column_stack([np.ones(size), away[:, :-1], away[:, i] * away[:, j] - correlation[i, j]])
-    aim = np.eye(features.shape[1])[0]
-    return rows, features @ np.linalg.solve(features.T @ features, aim)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("seq_len", "cut"), [(127, 8.0), (500, 20.0)])
-def test_bias_of_syn_small_is_cut(seq_len: int, cut: float) -> None:
-    """Assert that at eta t = 200 the correction cuts the bias of Z on Syn-Small at least `cut` times.
-
-    Reference: the flow on the average over 10,000 drawn count vectors per class, no SGD noise. Its own error, the
-    difference of two such runs over 2, is far below the bias before; a bias of before/cut plus that is allowed.
-    """
-    classes = syn_small()
-    P, support = classes.P.toarray(), [classes.support(n) for n in range(2)]
-
-    def reference(seed: int) -> Array:
-        rng = np.random.default_rng(seed)
-        drawn = [exact_moment_sample(P[n, support[n]], seq_len, 10_000, rng) for n in range(2)]
-
-        def rate(t: float, state: Array) -> Array:
-            z, Y = state[:40].reshape(2, 20), state[40:].reshape(30, 3)
-            # Outputs: the two next tokens and one of the 32 others, which stay equal; 31 copies make them all.
-            wide = np.concatenate([Y, np.repeat(Y[:, 2:], 31, axis=1)], axis=1)
-            dz, dY = np.zeros_like(z), np.zeros_like(Y)
-            for n, (rows, weights) in enumerate(drawn):
-                update = mean_update(rows * np.exp(z[n]), weights, wide[support[n]], n)
-                dY[support[n]] += 0.5 * update[0][:, :3]
-                dz[n] = 0.5 * update[1]
-            return np.concatenate([dz.ravel(), dY.ravel()])
-
-        return solve_ivp(rate, (0.0, 200.0), np.zeros(130), rtol=1e-4, atol=1e-6).y[:40, -1]
-
-    runs = np.array([reference(seed) for seed in range(2)])
-    exact, noise = runs.mean(axis=0), np.linalg.norm(runs[0] - runs[1]) / 2
-    before, after = (
-        np.linalg.norm(integrate(FiniteLengthMeanField(classes, 1.0, 1.0, length), [200.0]).z_support[0] - exact)
-        for length in (None, seq_len)
-    )
-    assert noise < before / 50
-    assert after < before / cut + 2 * noise
-
-
-def test_lumping_is_exact() -> None:
-    """Assert that one row for equal tokens gives the trajectory of a row per token, within the tolerances."""
-    systems = [FiniteLengthMeanField(syn_small(), 1.0, 2.0, 127, lump=lump) for lump in (True, False)]
-    assert systems[0].size < systems[1].size
-    lumped, separate = (integrate(system, [0.0, 3.0, 100.0]) for system in systems)
-    np.testing.assert_allclose(lumped.z_support, separate.z_support, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(lumped.loss, separate.loss, rtol=1e-6)
 
 
 @pytest.mark.kernel
@@ -245,15 +146,6 @@ def test_late_rates_keep_their_relative_accuracy() -> None:
         size = np.abs(part).max()
         assert 0.0 < size < 1e-25
         assert system.invariants(rate)[name] < 1e-12 * size
-
-
-def test_restart_from_initial_logits_and_invariants() -> None:
-    """Assert that t = 0 returns the initial logits and that both families of row sums stay 0 on the way."""
-    z_initial = np.random.default_rng(0).normal(0.0, 0.3, (2, 30))
-    trajectory = integrate(FiniteLengthMeanField(syn_small(), 1.0, 1.0, 64, z_initial), [0.0, 10.0, 1000.0])
-    np.testing.assert_array_equal(trajectory.z[0], z_initial)
-    for violation in trajectory.invariants.values():
-        assert violation.max() < 1e-12
 
 
 def test_count_noise_is_the_relative_variance_of_the_attended_frequencies() -> None:
@@ -306,27 +198,8 @@ def test_sequences_too_short_for_the_expansion_are_refused() -> None:
     classes = syn_small()
     least = int(np.ceil((1.0 / (classes.P.toarray() ** 2).sum(axis=1) - 1.0).max()))
     assert FiniteLengthMeanField(classes, 1.0, 1.0, least).seq_len == least
-    for seq_len in (1, 2, least - 1):
-        with pytest.raises(InputError, match=f"expected seq_len of at least {least} .*received {seq_len} "):
-            FiniteLengthMeanField(classes, 1.0, 1.0, seq_len)
-    with pytest.raises(InputError, match="expected seq_len of at least"):
-        FiniteLengthMeanField(classes, 1.0, 1.0, 17, _rare_token_logits(4.0))
-    with pytest.raises(InputError, match="expected seq_len of at least"):
-        fluctuations(classes, 1.0, 1.0, [1.0], seq_len=2)
-
-
-@pytest.mark.parametrize("seq_len", [127, None])
-def test_trajectory_is_stored_with_its_length(tmp_path: Path, seq_len: int | None) -> None:
-    """Assert that a saved trajectory comes back with its sequence length and its expansion parameter."""
-    trajectory = integrate(FiniteLengthMeanField(syn_small(), 1.0, 1.0, seq_len), [0.0, 5.0])
-    loaded = load(trajectory.save(tmp_path / "run.nc"))
-    assert loaded.parameters == trajectory.parameters
-    assert loaded.parameters["seq_len"] == seq_len
-    np.testing.assert_array_equal(loaded.extra["count_noise"], trajectory.extra["count_noise"])
-
-
-@pytest.mark.parametrize("seq_len", [0, -3, 12.5, "long", float("nan"), True])
-def test_bad_length_is_one_sentence(seq_len: Any) -> None:
-    """Assert that a length that is no whole number of at least 1 is refused by name."""
-    with pytest.raises(InputError, match=r"^expected seq_len to be a whole number.*received"):
-        FiniteLengthMeanField(syn_small(), 1.0, 1.0, seq_len)
+    for seq_len, start in ((least - 1, None), (17, _rare_token_logits(4.0))):
+        with pytest.raises(InputError, match=f"seq_len of at least .*received {seq_len} "):
+            FiniteLengthMeanField(classes, 1.0, 1.0, seq_len, start)
+    with pytest.raises(InputError, match="seq_len to be a whole number"):
+        FiniteLengthMeanField(classes, 1.0, 1.0, 0)

@@ -3,41 +3,22 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FrozenDecoder, MeanField, from_text, syn_small
-from snapdyn.dynamics.kernels.mean_field import general as kernel
+from snapdyn.dynamics import FrozenDecoder, MeanField, syn_small
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
-    Array,
     Instance,
-    decoder_inputs,
-    error_and_loss,
     mean_field,
     objective,
 )
-from tests.dynamics.helpers import EPS, ROUNDING_OF_SUMS
+from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_state
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits, random_state
-from tests.helpers import FABLE
 
 pytestmark = pytest.mark.kernel
-
-
-def expand(system: MeanField, instance: Instance, state: Array, rest: Array) -> tuple[Array, Array]:
-    """Scatter a flat state to dense Y (R, V) and z (Q, M); `rest` holds the logits that cannot move."""
-    L = system.layout
-    z = rest.copy()
-    z[system.classes.z_coordinates] = state[: L.num_slots][L.slot_of_z]
-    Y_compressed = state[L.num_slots :].reshape(L.num_rows, L.num_columns)
-    outputs = list(L.output_token)
-    columns = [outputs.index(v) if v in outputs else outputs.index(-1) for v in range(instance.vocab_size)]
-    Y = np.zeros((instance.num_rows, instance.vocab_size))
-    for token, row in enumerate(L.row_of_token):
-        if row >= 0:
-            Y[token] = Y_compressed[row, columns]
-    return Y, z
 
 
 @pytest.mark.parametrize("residual", RESIDUAL.values(), ids=RESIDUAL.keys())
@@ -48,12 +29,11 @@ def test_mean_field_equals_dense_numpy(name: str, start: bool, residual: bool) -
     instance = INSTANCES[name]
     z_initial = initial_logits(instance, 20) if start else None
     system = MeanField(instance.classes(), 0.7, 1.3, z_initial=z_initial, residual=residual)
-    rest = np.zeros((len(instance.query_ids), instance.P.shape[1])) if z_initial is None else z_initial
     for seed in range(3):
         state = random_state(system, seed)
-        Y, z = expand(system, instance, state, rest)
+        Y, z = dense_state(system, state, z_initial)
         dY, dz, loss = mean_field(instance, Y, z, 0.7, 1.3, residual)
-        actual_dY, actual_dz = expand(system, instance, system.derivative(0.0, state), np.zeros_like(rest))
+        actual_dY, actual_dz = dense_state(system, system.derivative(0.0, state))
         assert_close(actual_dY, dY)
         # z' = f (g - f (f.g)) cancels when a class has one token: its scale is that of g.
         assert_close(actual_dz, dz, scale=1.3 * float(np.abs(Y).max()))
@@ -70,33 +50,17 @@ def test_lumping_and_the_shared_column_are_used(name: str) -> None:
     assert system.layout.num_columns == len(set(instance.next_token.tolist())) + 1 < instance.vocab_size
 
 
-def test_initial_logits_that_differ_forbid_lumping() -> None:
-    """Assert that twins with different initial logits keep rows of their own, with equal ones share a row."""
-    instance = INSTANCES["one query"]
-    z_initial = np.zeros((1, 9))
-    z_initial[0, 2] = 0.5
-    rows = MeanField(instance.classes(), 1.0, 1.0, z_initial=z_initial).layout.row_of_token
-    assert rows[1] != rows[2]
-    assert rows[5] == rows[7]
-
-
-@pytest.mark.parametrize("wrong", ["prior", "projection", "rate"])
+@pytest.mark.parametrize("wrong", ["prior", "rate"])
 def test_dense_comparison_rejects_a_wrong_theory(wrong: str) -> None:
-    """Assert that uniform priors, a missing projection or swapped rates differ by far more than the tolerance."""
+    """Assert that uniform priors or swapped rates differ by far more than the tolerance."""
     instance = INSTANCES["one query"]
     system = MeanField(instance.classes(), 0.7, 1.3)
     state = random_state(system, 0)
-    Y, z = expand(system, instance, state, np.zeros((1, 9)))
-    _, actual = expand(system, instance, system.derivative(0.0, state), np.zeros((1, 9)))
-    if wrong == "prior":
-        uniform = Instance(instance.P, instance.query, instance.next_token, np.full(5, 0.2), instance.vocab_size)
-        _, dz, _ = mean_field(uniform, Y, z, 0.7, 1.3)
-    elif wrong == "rate":
-        _, dz, _ = mean_field(instance, Y, z, 1.3, 0.7)
-    else:
-        f, u, _ = decoder_inputs(instance, z, residual=False)
-        error, _ = error_and_loss(u @ Y, instance.next_token)
-        dz = 1.3 * (instance.prior[:, None] * f * (error @ Y.T)[:, :9]).sum(axis=0, keepdims=True)
+    Y, z = dense_state(system, state)
+    _, actual = dense_state(system, system.derivative(0.0, state))
+    rates = (1.3, 0.7) if wrong == "rate" else (0.7, 1.3)
+    other = replace(instance, prior=np.full(5, 0.2)) if wrong == "prior" else instance
+    _, dz, _ = mean_field(other, Y, z, *rates)
     assert np.abs(actual - dz).max() > 1e8 * ROUNDING_OF_SUMS * np.abs(dz).max()
 
 
@@ -110,9 +74,8 @@ def test_derivative_is_the_gradient_of_the_expected_objective(name: str, residua
     instance = INSTANCES[name]
     system = MeanField(instance.classes(), 0.7, 1.3, residual=residual)
     state = random_state(system, 3, size=1.0)
-    rest = np.zeros((len(instance.query_ids), instance.P.shape[1]))
-    Y, z = expand(system, instance, state, rest)
-    actual_dY, actual_dz = expand(system, instance, system.derivative(0.0, state), rest)
+    Y, z = dense_state(system, state)
+    actual_dY, actual_dz = dense_state(system, system.derivative(0.0, state))
     h = 1e-30
     dY, dz = np.zeros_like(Y), np.zeros_like(z)
     for index in np.ndindex(*Y.shape):
@@ -125,22 +88,6 @@ def test_derivative_is_the_gradient_of_the_expected_objective(name: str, residua
         dz[index] = 1.3 * objective(instance, Y, moved, residual).imag / h
     assert_close(actual_dY, dY)
     assert_close(actual_dz, dz)
-
-
-@pytest.mark.parametrize("residual", RESIDUAL.values(), ids=RESIDUAL.keys())
-def test_loss_falls_at_the_rate_of_a_gradient_flow(residual: bool) -> None:
-    """Assert -dloss/dt = |Y'|^2/eta_Y + |z'|^2/eta_Z over all tokens and outputs, by central differences."""
-    instance = INSTANCES["query in its own and in other supports"]
-    system = MeanField(instance.classes(), 0.7, 1.3, residual=residual)
-    state = random_state(system, 4, size=1.0)
-    rate = system.derivative(0.0, state)
-    dY, dz = expand(system, instance, rate, np.zeros((4, 9)))
-    expected = -((dY**2).sum() / 0.7 + (dz**2).sum() / 1.3)
-    h = 1e-5
-    slope = (system.loss(state + h * rate) - system.loss(state - h * rate)) / (2 * h)
-    # Truncation h^2/6 times a third derivative of the order of the cubed speed (|rate| about 1), rounding eps/h.
-    speed = float(np.abs(rate).max())
-    assert abs(slope - expected) < 10 * (h**2 * (1 + speed) ** 3 + EPS * system.loss(state) / h)
 
 
 def test_late_error_keeps_its_relative_accuracy() -> None:
@@ -158,28 +105,3 @@ def test_mean_field_refuses_more_values_than_its_indices_reach(monkeypatch: pyte
     monkeypatch.setattr("snapdyn.dynamics.systems.mean_field.LARGEST_STATE", 80)
     with pytest.raises(InputError, match=r"at most 80 values, received 85 \(21 rows of Y with 3 columns\)"):
         MeanField(syn_small(), 1.0, 1.0).kernel_arguments()
-
-
-def test_bits_do_not_depend_on_where_arrays_lie() -> None:
-    """Assert equal bits for scratch at every distance that its margin allows from the entries of P.
-
-    Side by side, as the allocator may put small arrays, about one place in fifty gives other last bits.
-    """
-    classes = from_text(FABLE, min_count=1, min_token_count=1, window=4)
-    system = MeanField(classes, 1.0, 0.1)
-    state, rate = np.full(system.size, 1e-3), np.empty(system.size)
-    *others, scratch = system.kernel_arguments()
-    margin = scratch.ctypes.data - scratch.base.ctypes.data
-    assert margin == 8 * (scratch.size + 512)
-    margin //= 8
-    entries = others[1]
-    memory = np.zeros(entries.size + 2 * (margin + scratch.size + 300))
-    start = margin + scratch.size + 300
-    others[1] = memory[start : start + entries.size].reshape(entries.shape)
-    others[1][...] = entries
-    found = set()
-    for further in range(0, 300, 2):
-        for first in (start + entries.size + margin + further, start - margin - scratch.size - further):
-            kernel.mean_field(state, rate, *others, memory[first : first + scratch.size].reshape(scratch.shape))
-            found.add(rate.tobytes())
-    assert len(found) == 1

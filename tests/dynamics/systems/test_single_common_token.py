@@ -10,9 +10,8 @@ import pytest
 from snapdyn.dynamics import SingleCommonToken
 from tests.dynamics.helpers import ROUNDING_OF_SUMS
 
-pytestmark = pytest.mark.kernel
 
-
+@pytest.mark.kernel
 @pytest.mark.parametrize("form", ["printed", "consistent"])
 def test_single_common_token_is_eq_13(form: str) -> None:
     """Assert z' = -eta_Z gamma exp(4z)/C0 with C0 = rho0^4/K and B' = -z', or (K-1)/rho0^4 and B' = -z'/K."""

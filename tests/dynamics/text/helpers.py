@@ -1,18 +1,13 @@
-"""Text in words, and the sentence of a refusal."""
+"""Text in words."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from snapdyn.dynamics import TextClasses, from_text
-from snapdyn.errors import InputError
-from tests.helpers import WIKITEXT
 
 SMALL: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}
-wikitext = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
 
 
 def documents_of(path: Path) -> list[list[str]]:
@@ -25,13 +20,6 @@ def documents_of(path: Path) -> list[list[str]]:
             continue
         documents[-1] += line.lower().split()
     return documents
-
-
-def sentence(error: pytest.ExceptionInfo[InputError]) -> str:
-    text = str(error.value)
-    assert "received" in text
-    assert "\n" not in text
-    return text
 
 
 def from_text_of_words(text: str, **options: Any) -> TextClasses:

@@ -10,30 +10,28 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from snapdyn.dynamics import from_text, syn_small
+from snapdyn.dynamics import from_text
 from snapdyn.dynamics.text import corpus as corpus_module
 from snapdyn.errors import InputError
-from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words, sentence
+from tests.dynamics.helpers import sentence
+from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
 from tests.helpers import FABLE
 
 
 def test_vocabulary_is_cut_by_count_and_by_size() -> None:
-    """Assert falling counts, <unk> in the place of its count, and at most max_vocab words."""
+    """Assert <unk> in the place of its count, and at most max_vocab words."""
     often = Counter(word for document in documents_of(FABLE) for word in document)
     classes = from_text(FABLE, window=2, min_count=2, min_token_count=4)
     kept = {word: number for word, number in often.items() if number >= 4}
     kept["<unk>"] = sum(often.values()) - sum(kept.values())
     assert set(classes.words) == set(kept)
     assert [kept[word] for word in classes.words] == sorted(kept.values(), reverse=True)
-    assert classes.num_words == sum(often.values())
-    assert classes.words_read == len(often)
-    for size in (3, 5, 10):
-        short = from_text(FABLE, window=2, min_count=1, min_token_count=1, max_vocab=size)
-        assert len(short.words) == size
-        assert "<unk>" in short.words
+    assert (classes.num_words, classes.words_read) == (sum(often.values()), len(often))
+    short = from_text(FABLE, window=2, min_count=1, min_token_count=1, max_vocab=5)
+    assert len(short.words) == 5
+    assert "<unk>" in short.words
     assert "<unk>" not in from_text_of_words("a b a b a b a b", min_count=1, window=1).words
 
 
@@ -89,19 +87,13 @@ def test_bad_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / "none.txt", "missing"),
         (empty, "received none"),
         (folder, "text files in the folder"),
-        ([], "empty list"),
-        ("", "the path of a file"),
-        (3, "path"),
-        ("x" * 5000, "the path of a file"),
-        ("a\0b", "the path of a file"),
-        (np.array(1.0), "a list of str"),
-        ([syn_small()], "a list of str"),
+        (itertools.repeat(FABLE), "a list of at most 1000000"),
         (broken, "readable"),
         (damaged, "readable"),
     ):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=says) as error:
             from_text(paths)  # type: ignore[arg-type]
-        assert says in sentence(error)
+        sentence(error)
 
 
 def test_gzip_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,9 +139,3 @@ def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
     assert "line 2, byte 10" in text
     path.write_bytes("\ufeffa b a b a b".encode())
     assert set(from_text(path, window=1, min_count=1, min_token_count=1).words) == {"a", "b"}
-
-
-def test_an_endless_list_of_paths_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("a b")
-    with pytest.raises(InputError, match="a list of at most 1000000 of str or PathLike, received repeat"):
-        from_text(itertools.repeat(tmp_path / "text.txt"))  # type: ignore[arg-type]

@@ -54,7 +54,7 @@ def test_noise_factor_of_a_random_walk() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("epochs",), ("updates", 0), ("updates", 1, 1.0), ("updates", 1, 0.0, -1.0), ("theory", 1, 0.9)],
+    [("epochs",), ("updates", 1, 1.0), ("updates", 1, 0.0, -1.0), ("theory", 1, 0.9)],
 )
 def test_wrong_clocks_are_refused(arguments: tuple[object, ...]) -> None:
     """Assert InputError for each argument out of range."""

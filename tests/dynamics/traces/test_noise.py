@@ -37,12 +37,11 @@ def test_against_the_equation_and_an_ensemble() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("momentum", [0.5, 0.9])
-def test_with_velocity_against_an_ensemble(momentum: float) -> None:
-    """Assert the covariance of 2000 runs with momentum, and that the noise of the clock alone misses it at 0.9.
+def test_with_velocity_against_an_ensemble() -> None:
+    """Assert the covariance of 2000 runs with momentum 0.9, which the noise of the clock alone misses.
 
     A sampled covariance has a relative standard error of at most sqrt(2/2000) = 0.032; 4 of them, and the order of the
-    rates, 0.02. Records from 20 updates on, the time in which a velocity builds up at 0.9.
+    rates, 0.02. Records from 20 updates on, the time in which a velocity builds up.
     """
     updates = np.array([20.0, 60.0, 200.0])
     mean = FiniteLengthMeanField(CLASSES, 0.01, 0.02, None, lump=False)
@@ -51,15 +50,12 @@ def test_with_velocity_against_an_ensemble(momentum: float) -> None:
     def predicted(clock: TraceClock, at: np.ndarray) -> np.ndarray:
         return covariance_between_times(mean, clock, at, lambda k, x: select)[0]
 
-    clock = TraceClock("updates", 8, momentum)
-    runs = sgd(
-        CLASSES, 0.01, 0.02, steps=200, batch_size=8, momentum=momentum, seed=range(2000), record=updates.astype(int)
-    )
+    clock, rescaled = TraceClock("updates", 8, 0.9), TraceClock("updates", 8, 0.0, 1.0)
+    options = {"batch_size": 8, "momentum": 0.9, "record": updates.astype(int)}
+    runs = sgd(CLASSES, 0.01, 0.02, steps=200, seed=range(2000), **options)
     seen = np.cov(np.array([run.z_support for run in runs]).reshape(2000, -1).T)
     scale = np.sqrt(np.outer(np.diagonal(seen), np.diagonal(seen)))
     allowed = 4 * 0.032 + 0.02
     assert (np.abs(predicted(clock, updates) - seen) / scale).max() < allowed
-    if momentum == 0.9:
-        rescaled = TraceClock("updates", 8, 0.0, 1.0)
-        by_clock = predicted(rescaled, clock.to_time(updates)) * clock.noise_factor / rescaled.noise_factor
-        assert (np.abs(by_clock - seen) / scale).max() > 2 * allowed
+    by_clock = predicted(rescaled, clock.to_time(updates)) * clock.noise_factor / rescaled.noise_factor
+    assert (np.abs(by_clock - seen) / scale).max() > 2 * allowed

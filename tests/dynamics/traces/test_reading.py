@@ -18,7 +18,6 @@ import xarray
 import snapdyn as sd
 from snapdyn.dynamics import Trace, read_trace
 from snapdyn.dynamics.files import netcdf_content
-from snapdyn.dynamics.traces import reading
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
 
@@ -70,41 +69,29 @@ def test_both_tables(tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("a.csv", "loss\n1", "column step"),
-        ("a.csv", "step,los\n0,1", "columns step, seed, loss"),
         ("a.csv", "step,loss\n0,x", "line 2"),
         ("a.csv", "step,loss\n0,1\n0,2", "once per seed"),
         ("a.csv", "step,seed,loss\n0,0,1\n1,0,1\n0,1,1", "gaps"),
-        ("a.csv", "step,loss", "rows with values"),
         ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
-        ("a.csv", "step,quantity,value\n0,accuracy,1", "one of attention"),
         ("a.csv", "step,quantity,value,class\n0,entropy,1,x", "whole number"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
         ("a.nc", b"no HDF5", "netCDF"),
         ("a.txt", "1", "csv, npz or netCDF"),
+        ("events.out.tfevents.1.host", bytes(range(256)) * 4, "received"),
     ],
 )
 def test_strange_files_are_refused(tmp_path: Path, name: str, content: Any, sentence: str) -> None:
-    """Assert one sentence per fault."""
+    """Assert one sentence per fault, and for a missing file."""
+    if "tfevents" in name:
+        pytest.importorskip("tensorboard")
     path = tmp_path / name
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(InputError, match=sentence):
-        read_trace(path)
-
-
-def test_no_pickle_is_loaded(tmp_path: Path) -> None:
-    """Assert that an array of objects is refused before any of its code runs, and a missing file is named."""
-
-    class Bomb:
-        def __reduce__(self) -> Any:
-            return (open, (str(tmp_path / "written"), "w"))
-
-    np.savez(tmp_path / "run.npz", steps=np.array([Bomb()]), loss=[1.0])
-    with pytest.raises(InputError, match="pickled objects"):
-        read_trace(tmp_path / "run.npz")
-    assert not (tmp_path / "written").exists()
     with pytest.raises(InputError, match="not a file"):
-        read_trace(tmp_path / "none.npz")
+        read_trace(path)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=sentence) as error:
+        read_trace(path)
+    assert "\n" not in str(error.value)
 
 
 EVENT_STEPS = [0, 10, 50]
@@ -140,8 +127,8 @@ def all_scalars() -> list[tuple[str, int, float]]:
 
 
 def test_scalars(tmp_path: Path) -> None:
-    """Assert loss, entropy and attention in single precision, and that other tags are left aside."""
-    trace = sd.read_trace(write_events(tmp_path, all_scalars()), batch_size=4)
+    """Assert loss, entropy and attention in single precision, and that other tags are left aside; not a loss of NaN."""
+    trace = read_trace(write_events(tmp_path, all_scalars()), batch_size=4)
     assert trace.steps.tolist() == EVENT_STEPS
     assert trace.loss is not None
     assert trace.attention is not None
@@ -149,31 +136,9 @@ def test_scalars(tmp_path: Path) -> None:
     assert trace.loss.tolist() == [[2.0, 1.0, 0.0]]
     assert trace.entropy.shape == (1, 3, 2)
     np.testing.assert_allclose(trace.attention[0], EVENT_ATTENTION, rtol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("scalars", "sentence"),
-    [
-        ([("rate", 0, 1.0)], "rows with values"),
-        ([("loss", 0, 1.0), ("loss", 0, 2.0)], "once per seed, step"),
-        ([("loss", 0, float("nan"))], "finite values of loss .* received nan at step 0"),
-    ],
-)
-def test_wrong_scalars_are_refused(tmp_path: Path, scalars: Any, sentence: str) -> None:
-    """Assert one sentence for files without scalars of a trace, with two values for one, and with NaN."""
-    with pytest.raises(sd.InputError, match=sentence) as error:
-        sd.read_trace(write_events(tmp_path, scalars))
-    assert "\n" not in str(error.value)
-
-
-def test_damaged_file(tmp_path: Path) -> None:
-    """Assert one sentence for a file of other bytes."""
-    pytest.importorskip("tensorboard")
-    path = tmp_path / "events.out.tfevents.1.host"
-    path.write_bytes(bytes(range(256)) * 4)
-    with pytest.raises(sd.InputError, match=r"expected .* received") as error:
-        sd.read_trace(path)
-    assert "\n" not in str(error.value)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match=r"finite values of loss .* received nan at step 0"):
+        read_trace(write_events(tmp_path / "other", [("loss", 0, float("nan"))]))
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,23 +161,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trace.nc"
 
 
-def test_the_numbers_asked_for_are_those_of_the_file(path: Path) -> None:
-    """Assert names, types and values; texts and variables that the file lacks are left out."""
+def test_the_numbers_asked_for_are_those_of_the_file(path: Path, tmp_path: Path) -> None:
+    """Assert names, types and values; texts and variables that the file lacks are left out; no text file."""
     found = read_foreign(path, ["steps", "loss", "word", "entropy"])
     assert list(found) == ["steps", "loss"]
     for name, (_, values) in CONTENT.items():
         assert found[name].dtype == values.dtype
         np.testing.assert_array_equal(found[name], values)
-
-
-def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    """Assert one sentence for text, for an empty file, for a folder and for no file."""
     (tmp_path / "text").write_text("t,z\n")
-    (tmp_path / "empty").write_text("")
-    for name in ("text", "empty", "none", "."):
-        with pytest.raises(InputError, match="write the variables steps, loss as netCDF-4") as error:
-            read_foreign(tmp_path / name, ["steps", "loss"])
-        assert str(error.value).isprintable()
+    with pytest.raises(InputError, match="write the variables steps, loss as netCDF-4"):
+        read_foreign(tmp_path / "text", ["steps", "loss"])
 
 
 def test_the_limit_ends_the_process(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,8 +228,3 @@ def test_the_process_ends_itself_when_its_parent_is_gone(tmp_path: Path) -> None
         capture_output=True,
     )
     assert ended.returncode == -signal.SIGALRM
-
-
-def test_the_default_limit_is_a_minute() -> None:
-    """Assert what the documentation says."""
-    assert reading.LIMIT == 60.0

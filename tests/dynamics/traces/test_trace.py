@@ -31,7 +31,6 @@ def test_one_seed_and_several_have_one_shape() -> None:
 @pytest.mark.parametrize(
     ("seq_len", "finite", "sentence"),
     [
-        (127, 127, "sequences of 127 tokens"),
         (127.0, 127, "sequences of 127 tokens"),
         (math.inf, None, "infinitely long sequences"),
         (None, None, "sequences of unknown length: give seq_len = T-1, or inf if they are infinitely long"),
@@ -46,37 +45,34 @@ def test_the_length_of_sequences_is_kept(seq_len: float | None, finite: int | No
 
 
 def test_runs_of_sgd_become_a_trace() -> None:
-    """Assert attention, loss, clock and seeds of runs, and that an integration is refused."""
+    """Assert attention, loss, clock and seeds of runs; an integration, or runs of other rates, are refused."""
+    classes = syn_small()
     settings: dict[str, Any] = {"batch_size": 8, "momentum": 0.5, "record": [0, 20]}
-    runs = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[3, 4], seq_len=50, **settings)
-    trace = Trace.from_runs(runs)
+    runs = sgd(classes, 0.5, 0.5, steps=20, seed=[3, 4], seq_len=50, **settings)
+    trace, other = Trace.from_runs(runs), sgd(classes, 0.5, 0.4, steps=20, **settings)
     assert trace.seq_len == 50
-    assert Trace.from_runs(sgd(syn_small(), 0.5, 0.5, steps=20, **settings)).seq_len == math.inf
+    assert Trace.from_runs(other).seq_len == math.inf
     assert trace.attention is not None
     assert trace.loss is not None
     assert np.array_equal(trace.attention[1], runs[1].attention)
     assert np.array_equal(trace.loss[0], runs[0].loss)
     assert (trace.clock.batch_size, trace.clock.momentum) == (8, 0.5)
     with pytest.raises(InputError, match="runs of sgd"):
-        Trace.from_runs(integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]))
+        Trace.from_runs(integrate(MeanField(classes, 1.0, 1.0), [1.0]))
+    with pytest.raises(InputError, match="differ only in their seeds, received eta_Z = "):
+        Trace.from_runs([sgd(classes, 0.5, 0.5, steps=20, **settings), other])
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"steps": [0, 10, 10]}, "10 after 10"),
-        ({"steps": [10, 0]}, "increasing"),
         ({"attention": ATTENTION * 1.01}, "sums to 1 .* received 1.01 at step 0, class 0"),
-        ({"attention": ATTENTION - 0.4}, "at least 0"),
         ({"attention": ATTENTION[0]}, r"shape \(2, classes, tokens\)"),
         ({"loss": [1.0, -1.0]}, "at least 0 nats"),
         ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "as many seeds"),
-        ({"loss": [1.0, np.nan]}, "finite"),
         ({"attention": None}, "attention, loss or entropy"),
-        ({"seq_len": 0}, "seq_len to be a whole number of at least 1, received 0"),
         ({"seq_len": -math.inf}, "seq_len to be a whole number"),
-        ({"seq_len": np.nan}, "seq_len to be a whole number"),
-        ({"seq_len": "inf"}, "seq_len to be a whole number"),
     ],
 )
 def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> None:
@@ -88,7 +84,6 @@ def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> Non
 @pytest.mark.parametrize(
     ("classes", "sentence"),
     [
-        (SequenceClasses([[0.4, 0.6, 0.0]], query=[0]), "attention of 1 classes, received 2"),
         (SequenceClasses([[0.4, 0.6], [0.5, 0.5]], query=[0, 0]), "at most 2 tokens"),
         (SequenceClasses([[0.4, 0, 0.6], [0.5, 0, 0.5]], query=[0, 0]), "class 0 to token 1"),
     ],
@@ -97,13 +92,3 @@ def test_other_classes_are_refused(classes: SequenceClasses, sentence: str) -> N
     """Assert that the trace must have the classes and supports of the theory."""
     with pytest.raises(InputError, match=sentence):
         Trace(STEPS, ATTENTION).for_classes(classes)
-
-
-def test_runs_of_different_settings_are_no_seeds() -> None:
-    """Assert that runs with another batch size or rate are refused by name."""
-    classes = syn_small()
-    first = sgd(classes, 0.5, 0.5, steps=10, batch_size=10)
-    for name, changed in (("batch_size", {"batch_size": 100}), ("eta_Z", {"batch_size": 10, "eta_Z": 0.4})):
-        second = sgd(classes, **({"eta_Y": 0.5, "eta_Z": 0.5, "steps": 10} | changed))
-        with pytest.raises(InputError, match=rf"differ only in their seeds, received {name} = "):
-            Trace.from_runs([first, second])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from snapdyn.dynamics import SGD, Trajectory
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
+from tests.dynamics.helpers import dense_decoder
 
 Array = NDArray[Any]
 Batch = tuple[Array, Array, Array]  # class, weight, occurrences (B, M) of each sequence
@@ -58,7 +59,9 @@ def drawn_counts(run: SGD, n: int, sequences: int, stream: Array) -> Array:
 def batch_loss(run: SGD, batch: Batch, Y: Array, z: Array) -> Any:
     """Weighted mean of -ln softmax(Y^T u)[next] over a batch; analytic, so it takes complex arguments."""
     drawn, weight, occurrences = batch
-    q = occurrences * np.exp(z[run.classes.query_index[drawn]])
+    own = z[run.classes.query_index[drawn]]
+    own = own - np.where(occurrences > 0, own.real, -np.inf).max(axis=1, keepdims=True)
+    q = occurrences * np.exp(np.where(occurrences > 0, own, 0.0))
     f = q / np.sqrt((q**2).sum(axis=1, keepdims=True))
     u = np.zeros((drawn.size, Y.shape[0]), dtype=f.dtype)
     u[:, : f.shape[1]] = f
@@ -66,37 +69,25 @@ def batch_loss(run: SGD, batch: Batch, Y: Array, z: Array) -> Any:
         u[np.arange(drawn.size), run.classes.query[drawn]] += 1.0
         u = u / np.sqrt((u**2).sum(axis=1, keepdims=True))
     logits = u @ Y
-    own = logits[np.arange(drawn.size), run.classes.next_token[drawn]]
-    return (weight * (np.log(np.exp(logits).sum(axis=1)) - own)).sum()
+    logits = logits - logits.real.max(axis=1, keepdims=True)
+    target = logits[np.arange(drawn.size), run.classes.next_token[drawn]]
+    return (weight * (np.log(np.exp(logits).sum(axis=1)) - target)).sum()
 
 
 def loss_gradient(run: SGD, batch: Batch, Y: Array, z: Array) -> tuple[float, Array, Array]:
-    """Mean loss of a batch and its gradient with respect to Y (rows, V) and z (Q, M), sequence by sequence."""
-    loss, dY, dz = 0.0, np.zeros_like(Y), np.zeros_like(z)
-    for n, weight, occurrences in zip(*batch, strict=True):
-        m, query, target = run.classes.query_index[n], run.classes.query[n], run.classes.next_token[n]
-        own = z[m][occurrences > 0].max()
-        q = np.where(occurrences > 0, occurrences * np.exp(np.minimum(z[m] - own, 0.0)), 0.0)
-        f = np.zeros(Y.shape[0])
-        f[: q.size] = q / np.linalg.norm(q)
-        u, norm = f, 1.0
-        if run.residual:
-            u = f.copy()
-            u[query] += 1.0
-            norm = np.linalg.norm(u)
-            u = u / norm
-        logits = u @ Y
-        probability = np.exp(logits - logits.max())
-        probability /= probability.sum()
-        loss -= weight * np.log(probability[target])
-        error = -probability
-        error[target] += 1.0
-        dY -= weight * np.outer(u, error)
-        g = Y @ error
-        if run.residual:
-            g = (g - u * (u @ g)) / norm
-        dz[m] -= weight * (f * (g - f * (f @ g)))[: q.size]
-    return loss, dY, dz
+    """Mean loss of a batch and its gradient with respect to Y (rows, V) and z (Q, M), by the complex step.
+
+    A complex step has no subtraction, hence no rounding from a small h.
+    """
+    h = 1e-30
+    gradients = np.zeros_like(Y), np.zeros_like(z)
+    for which, gradient in enumerate(gradients):
+        for index in np.ndindex(gradient.shape):
+            moved = [Y, z]
+            moved[which] = moved[which].astype(complex)
+            moved[which][index] += 1j * h
+            gradient[index] = batch_loss(run, batch, *moved).imag / h
+    return batch_loss(run, batch, Y, z), *gradients
 
 
 class Momentum:
@@ -147,12 +138,4 @@ def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> t
 
 def full_decoder(trajectory: Trajectory, run: SGD) -> Array:
     """Saved Y with every output a column, (N, rows, V); rows of tokens that never occur are 0."""
-    saved, rows, outputs = trajectory.require_decoder()
-    V = run.classes.vocab_size
-    column = np.full(V, outputs.size - 1)
-    own = outputs >= 0
-    column[outputs[own]] = np.flatnonzero(own)
-    Y = np.zeros((trajectory.t.size, run.num_decoder_rows, V))
-    tokens = np.flatnonzero(rows >= 0)
-    Y[:, tokens] = saved[:, rows[tokens]][..., column]
-    return Y
+    return dense_decoder(*trajectory.require_decoder(), (run.num_decoder_rows, run.classes.vocab_size))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,7 @@ from scipy import stats
 
 from snapdyn.dynamics import (
     SGD,
-    MeanField,
     SequenceClasses,
-    integrate,
-    load,
     sgd,
     sgd_runs,
     single_common_token,
@@ -24,13 +22,9 @@ from snapdyn.dynamics.training import descent
 from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.training.sgd_reference import (
-    Adam,
     Array,
     Momentum,
-    batch_loss,
-    drawn_batches,
     full_decoder,
-    loss_gradient,
     train,
 )
 
@@ -64,11 +58,9 @@ CASES: dict[str, dict[str, Any]] = {
     "residual, expectation": {"classes": OWN_QUERY, "residual": True, "seq_len": None, "batch_size": None},
     "residual, Adam": {"classes": OWN_QUERY, "residual": True, "optimizer": "adam", "eta_Y": 0.1, "eta_Z": 0.1},
     "uniform start": {"init": "uniform", "momentum": 0.9},
-    "shared next tokens": {"classes": SHARED, "init": "uniform"},
-    "shared next tokens, zero start": {"classes": SHARED, "momentum": 0.9},
+    "shared next tokens": {"classes": SHARED, "momentum": 0.9},
     "every output a next token": {"classes": ALL_OUTPUTS, "momentum": 0.9},
     "given arrays": {"init": random_start(CLASSES, 9)},
-    "given z only": {"init": {"z": random_start(CLASSES, 9)["z"]}},
     "logits far apart": {"init": {"z": 900.0 * random_start(CLASSES, 9)["z"]}, "seq_len": 2},
 }
 
@@ -109,83 +101,12 @@ def test_trajectory_matches_plain_program(name: str) -> None:
     assert difference(case(name)) < TOLERANCE
 
 
-class Dampened(Momentum):
-    """Wrong: b <- mu b + (1 - mu) g."""
-
-    def __call__(self, x: Array, g: Array) -> Array:
-        return super().__call__(x, g if self.buffer is None else (1 - self.mu) * g)
-
-
 class Nesterov(Momentum):
     """Wrong here: x <- x - lr (g + mu b)."""
 
     def __call__(self, x: Array, g: Array) -> Array:
         super().__call__(x, g)
         return x - self.rate * (g + self.mu * self.buffer)
-
-
-class EpsInside(Adam):
-    """Wrong: eps inside the root."""
-
-    def __call__(self, x: Array, g: Array) -> Array:
-        eps, self.eps = self.eps, 0.0
-        with np.errstate(invalid="ignore"):
-            super().__call__(x, g)
-        self.eps = eps
-        m_hat, v_hat = self.m / (1 - self.betas[0] ** self.step), self.v / (1 - self.betas[1] ** self.step)
-        return x - self.rate * m_hat / np.sqrt(v_hat + eps)
-
-
-class Uncorrected(Adam):
-    """Wrong: no bias correction."""
-
-    def __call__(self, x: Array, g: Array) -> Array:
-        super().__call__(x, g)
-        return x - self.rate * self.m / (np.sqrt(self.v) + self.eps)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("momentum", Dampened),
-        ("momentum", Nesterov),
-        ("Adam", EpsInside),
-        ("Adam", Uncorrected),
-    ],
-)
-def test_wrong_update_rules_are_rejected(name: str, wrong: Any) -> None:
-    """Assert that other optimisers' rules differ by a million tolerances: the comparison can fail."""
-    assert difference(case(name), optimizer=wrong) > 1e6 * TOLERANCE
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("seq_len", [4, 40, None])
-@pytest.mark.parametrize("residual", [False, True], ids=["plain", "residual"])
-@pytest.mark.parametrize("classes", [SHARED, OWN_QUERY], ids=["shared next tokens", "query in supports"])
-def test_step_is_the_derivative_of_the_batch_loss(
-    classes: SequenceClasses, residual: bool, seq_len: int | None
-) -> None:
-    """Assert that one step at rates (1, 1) moves Y and z by minus the complex-step derivative of the batch loss."""
-    run = SGD(
-        classes, 1.0, 1.0, 1, batch_size=5, seq_len=seq_len, init=random_start(classes, 9), seed=8, residual=residual,
-        save_decoder=True,
-    )  # fmt: skip
-    ours = run.run()
-    batch = drawn_batches(run)[0]
-    Y, z = full_decoder(ours, run), ours.z
-    h = 1e-30  # a complex step has no subtraction, hence no rounding from a small h
-    for values, moved, at in (
-        (Y[0], Y[1] - Y[0], lambda x: batch_loss(run, batch, x, z[0])),
-        (z[0], z[1] - z[0], lambda x: batch_loss(run, batch, Y[0], x)),
-    ):
-        derivative = np.zeros_like(values)
-        for index in np.ndindex(values.shape):
-            step = values.astype(complex)
-            step[index] += 1j * h
-            derivative[index] = at(step).imag / h
-        assert np.abs(derivative).max() > 0.01
-        np.testing.assert_allclose(moved, -derivative, rtol=0, atol=1e-13)
-    assert abs(ours.loss[0] - batch_loss(run, batch, Y[0], z[0])) < 1e-13
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "momentum" in name or "Adam" in name])
@@ -212,82 +133,8 @@ def test_optimisers_match_torch(name: str) -> None:
     assert difference(case(name), optimizer=Torch) < TOLERANCE
 
 
-def test_mean_step_is_the_gradient_of_the_expectation() -> None:
-    """Assert that the mean of one batch-size-1 step over seeds is the expected gradient, within z s/sqrt(n)."""
-    start, seeds = random_start(SHARED, 9), 4000
-    runs = [SGD(SHARED, 1.0, 1.0, 1, init=start, seed=seed, save_decoder=True) for seed in range(seeds)]
-    moved = []
-    for run, ours in zip(runs, sgd_runs(runs), strict=True):
-        Y = full_decoder(ours, run)
-        moved.append(np.concatenate([(Y[1] - Y[0]).ravel(), (ours.z[1] - ours.z[0]).ravel()]))
-    mean, spread = np.mean(moved, axis=0), np.std(moved, axis=0, ddof=1)
-
-    def largest_z(prior: Array) -> float:
-        batch = (np.arange(SHARED.num_classes), prior, SHARED.P.toarray())
-        _, dY, dz = loss_gradient(runs[0], batch, start["Y"], start["z"])
-        expected = -np.concatenate([dY.ravel(), dz.ravel()])
-        moves = spread > 1e-12
-        assert np.abs(mean - expected)[~moves].max(initial=0.0) < 1e-12
-        return float((np.abs(mean - expected)[moves] / (spread[moves] / np.sqrt(seeds))).max())
-
-    bound = stats.norm.isf(0.001 / 2 / mean.size)  # level 0.001 over all components (Bonferroni)
-    assert largest_z(SHARED.prior) < bound
-    assert largest_z(np.full(SHARED.num_classes, 1.0 / SHARED.num_classes)) > bound  # wrong prior: rejected
-
-
-def test_gradient_descent_converges_to_the_mean_field() -> None:
-    """Assert that deterministic descent approaches the mean field with order 1 in eta, at fixed eta t."""
-    classes, span = CLASSES, 40.0
-    rates = [0.4, 0.2, 0.1, 0.05, 0.025]
-    errors = []
-    for eta in rates:
-        steps = round(span / eta)
-        ours = sgd(classes, eta, eta, steps, batch_size=None, record=[steps])
-        flow = integrate(MeanField(classes, eta, eta), [float(steps)], rtol=1e-11, atol=1e-13)
-        errors.append(np.abs(ours.z[-1] - flow.z[-1]).max())
-    slopes = np.diff(np.log(errors)) / np.diff(np.log(rates))
-    # error = c eta (1 + d eta + ...): local slopes are 1 + O(eta), their distance from 1 halves with eta.
-    assert abs(slopes[-1] - 1.0) < 0.02
-    assert abs(slopes[-1] - 1.0) < 0.7 * abs(slopes[0] - 1.0)
-    assert errors[-1] > 1e-6  # the errors are far above those of the integrator
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("name", ["momentum", "Adam", "residual, Adam", "plain"])
-def test_zero_start_shares_a_column(name: str) -> None:
-    """Assert that the shared output column makes the numbers of a full start given as arrays of zeros."""
-    run = case(name)
-    full = case(name, init={"Y": np.zeros((run.num_decoder_rows, run.classes.vocab_size))})
-    ours, explicit = run.run(), full.run()
-    assert ours.require_decoder().Y.shape[-1] < explicit.require_decoder().Y.shape[-1] == run.classes.vocab_size
-    np.testing.assert_allclose(full_decoder(ours, run), full_decoder(explicit, full), rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(ours.z, explicit.z, rtol=0, atol=TOLERANCE)
-    np.testing.assert_allclose(ours.loss, explicit.loss, rtol=0, atol=TOLERANCE)
-    assert np.abs(ours.z[-1]).max() > 1e-3
-
-
 def settings_of_several_runs() -> list[SGD]:
-    return [case(name, seed=seed, steps=30) for name in ("uniform start", "plain", "Adam") for seed in (0, 1, 2)]
-
-
-def test_threads_and_order_change_nothing() -> None:
-    """Assert that one thread, two threads, and reversed order give the same bits, and seeds give other bits."""
-    runs = settings_of_several_runs()
-    one = sgd_runs(runs, threads=1)
-    for other in (sgd_runs(runs, threads=2), sgd_runs(runs[::-1], threads=2)[::-1], [run.run() for run in runs]):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_array_equal(a.z_support, b.z_support)
-            np.testing.assert_array_equal(a.loss, b.loss)
-            np.testing.assert_array_equal(a.Y, b.Y)
-    assert not np.array_equal(one[0].loss, one[1].loss)
-
-
-def test_several_seeds_give_a_list() -> None:
-    """Assert that a sequence of seeds gives, seed by seed, the single runs."""
-    several = sgd(CLASSES, 1.0, 1.0, 20, 4, 10, seed=range(3))
-    assert [run.parameters["seed"] for run in several] == [0, 1, 2]
-    for seed, run in enumerate(several):
-        np.testing.assert_array_equal(run.z_support, sgd(CLASSES, 1.0, 1.0, 20, 4, 10, seed=seed).z_support)
+    return [case(name, seed=seed, steps=30) for name in ("uniform start", "plain", "Adam") for seed in (0, 1)]
 
 
 @pytest.mark.parametrize("name", ["plain", "gradient of the expectation", "Adam"])
@@ -295,7 +142,7 @@ def test_record_selects_steps(name: str) -> None:
     """Assert that recording some steps keeps the bits of recording all, wherever the calls are cut."""
     every = case(name).run()
     assert every.t.tolist() == list(range(13))
-    for record in ([0], [12], [0, 5, 12], [3, 4]):
+    for record in ([0], [0, 5, 12], [3, 4]):
         some = case(name, record=record).run()
         assert some.t.tolist() == record
         for of in ("z_support", "loss", "Y"):
@@ -303,51 +150,19 @@ def test_record_selects_steps(name: str) -> None:
     assert case(name, steps=0).run().t.tolist() == [0.0]
 
 
-def test_cutting_the_run_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that kernel calls of one step each give the bits of one call for the whole run."""
-    runs = settings_of_several_runs()
-    whole = [run.run() for run in runs]
-    monkeypatch.setattr(descent, "OPERATIONS_AT_ONCE", 1)
-    for run, expected in zip(runs, whole, strict=True):
-        np.testing.assert_array_equal(run.run().Y, expected.Y)
-        np.testing.assert_array_equal(run.run().loss, expected.loss)
-
-
-def test_longer_run_begins_with_the_shorter() -> None:
-    """Assert that the number of steps does not change the steps before."""
-    np.testing.assert_array_equal(case("momentum", steps=30).run().z_support[:13], case("momentum").run().z_support)
-
-
 def test_uniform_start_is_uniform() -> None:
     """Assert that z and Y start uniform in +-1/sqrt(V), all (Q, M) logits drawn, by Kolmogorov-Smirnov tests."""
     classes = syn_small()
-    run = SGD(classes, 1.0, 1.0, 2, init="uniform", save_decoder=True)
-    ours, reach = run.run(), 1.0 / np.sqrt(classes.vocab_size)
-    Y = ours.require_decoder().Y[0]
+    ours, other = sgd(classes, 1.0, 1.0, 2, seed=[0, 1], init="uniform", save_decoder=True)
+    assert [run.parameters["seed"] for run in (ours, other)] == [0, 1]
+    reach, Y = 1.0 / np.sqrt(classes.vocab_size), ours.require_decoder().Y[0]
     for values, scale, accepted in ((ours.z_initial, 1, True), (Y, 1, True), (Y, 1.2, False)):
         test = stats.kstest(values.ravel(), stats.uniform(-scale * reach, 2 * scale * reach).cdf)
         assert (test.pvalue > 0.001 / 3) == accepted
-    assert np.unique(ours.z_initial).size == ours.z_initial.size
-    untouched = np.ones(ours.z_initial.shape, bool)
-    untouched[classes.z_coordinates] = False
-    assert untouched.any()
-    np.testing.assert_array_equal(ours.z[-1][untouched], ours.z_initial[untouched])
-    other = SGD(classes, 1.0, 1.0, 2, init="uniform", seed=1).run()
-    assert not np.intersect1d(other.z_initial, ours.z_initial).size
-
-
-def test_long_sequences_approach_infinite_ones() -> None:
-    """Assert that one step on long sequences differs from one on infinite sequences as 1/sqrt(T-1)."""
-    start, lengths, gaps = random_start(CLASSES, 9), (10**4, 10**6, 10**8), []
-    for length in lengths:
-        infinite, finite = (
-            sgd(CLASSES, 1.0, 1.0, 1, 1, each, init=start, seed=range(200), record=[1]) for each in (None, length)
-        )
-        gaps.append(np.sqrt(np.mean([(a.z - b.z) ** 2 for a, b in zip(infinite, finite, strict=True)])))
-    slopes = np.diff(np.log(gaps)) / np.diff(np.log(lengths))
-    # 200 steps of about 10 moving logits: the root mean square is known to about 1/sqrt(2 * 200) = 5 %, a slope
-    # over two decades to 0.05 sqrt(2)/ln(100) = 0.015.
-    np.testing.assert_allclose(slopes, -0.5, rtol=0, atol=4 * 0.015)
+    assert np.unique([ours.z_initial, other.z_initial]).size == 2 * ours.z_initial.size
+    moved = np.zeros(ours.z_initial.shape, bool)
+    moved[classes.z_coordinates] = True
+    assert ((ours.z[-1] == ours.z_initial) | moved).all()
 
 
 @pytest.mark.kernel
@@ -364,31 +179,19 @@ def test_row_sums_are_kept() -> None:
     ("settings", "words"),
     [
         (
-            {
-                "classes": single_common_token(4, 2, 0.3, 20),
-                "eta_Y": 1.5e308,
-                "eta_Z": 0.1,
-                "momentum": 0.99,
-                "batch_size": None,
-                "seq_len": None,
-            },
+            {"classes": single_common_token(4, 2, 0.3, 20), "eta_Y": 1.5e308, "batch_size": None, "seq_len": None},
             ["Y[token", "smaller eta_Y"],
         ),
-        ({"eta_Z": 1e308, "momentum": 0.99, "init": random_start(CLASSES, 9)}, ["z[query", "smaller eta_Z"]),
+        ({"eta_Z": 1e308, "init": random_start(CLASSES, 9)}, ["z[query", "smaller eta_Z"]),
     ],
 )
 def test_divergence_stops_with_the_record_so_far(settings: dict[str, Any], words: list[str]) -> None:
     """Assert that a run that overflows says at which step and where, and keeps finite records up to there."""
-    other = sgd_runs([case("plain", steps=100, **settings), case("plain")], threads=2)
-    ours = other[0]
-    assert ours.status == "diverged"
-    assert other[1].status == "finished"
-    assert all(word in ours.message for word in words), ours.message
-    assert f"step {ours.stats['steps']}" in ours.message
+    ours, other = sgd_runs([case("momentum", steps=100, momentum=0.99, **settings), case("plain")], threads=2)
+    assert (ours.status, other.status) == ("diverged", "finished")
+    assert all(word in ours.message for word in [*words, f"step {ours.stats['steps']}"]), ours.message
     assert ours.t.size == ours.stats["steps"] < 100
-    assert np.isfinite(ours.z).all()
-    assert np.isfinite(ours.loss).all()
-    assert np.isfinite(ours.require_decoder().Y).all()
+    assert all(np.isfinite(values).all() for values in (ours.z, ours.loss, ours.require_decoder().Y))
 
 
 def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,93 +214,61 @@ def test_interruption_keeps_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert second.t.size == 0
 
 
-def test_trajectory_survives_a_file(tmp_path: Any) -> None:
-    """Assert that a run with given arrays is stored and read with all it carries, settings as JSON."""
-    ours = case("given arrays", momentum=0.5).run()
-    read = load(ours.save(tmp_path / "run.nc"))
-    np.testing.assert_array_equal(read.z, ours.z)
-    np.testing.assert_array_equal(read.Y, ours.Y)
-    assert read.parameters == ours.parameters
-    size = ours.stats["state_size"]
-    assert read.stats == ours.stats == {"steps": 12, "samples": 84, "state_size": size, "full_state_size": size}
-    assert ours.parameters["momentum"] == 0.5
-    assert ours.parameters["init"]["Y"]["shape"] == [9, 14]
-
-
-def test_progress_counts_runs() -> None:
-    """Assert that progress is called once per run with the number finished."""
-    seen: list[tuple[int, int]] = []
-    sgd_runs([case("plain", seed=seed) for seed in range(4)], threads=2, progress=lambda *count: seen.append(count))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
-
-
-BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "classes": ({"classes": 3}, "SequenceClasses"),
-    "rate": ({"eta_Y": 0.0}, "eta_Y"),
-    "rate not a number": ({"eta_Z": float("nan")}, "eta_Z"),
-    "steps": ({"steps": -1}, "steps"),
-    "batch": ({"batch_size": 0}, "batch_size"),
-    "length": ({"seq_len": 0}, "seq_len"),
-    "length too long": ({"seq_len": 10**10}, "None for infinite"),
-    "expectation of finite sequences": ({"batch_size": None, "seq_len": 20}, "give a batch_size or drop seq_len"),
-    "momentum": ({"momentum": 1.0}, "momentum"),
-    "momentum of Adam": ({"momentum": 0.9, "optimizer": "adam"}, "leave it out"),
-    "optimizer": ({"optimizer": "adan"}, "did you mean 'adam'"),
-    "seed": ({"seed": -1}, "seed"),
-    "seed in words": ({"seed": "one"}, "seed"),
-    "no seeds": ({"seed": []}, "at least one seed"),
-    "record outside": ({"record": [0, 99]}, "0..12"),
-    "record unsorted": ({"record": [3, 1]}, "sort it"),
-    "record of fractions": ({"record": [0.5]}, "whole"),
-    "start": ({"init": "zero"}, "did you mean 'zeros'"),
-    "start of another name": ({"init": {"W": np.zeros(3)}}, "received ['W']"),
-    "start of another kind": ({"init": 3}, "received int"),
-    "shape of Y": ({"init": {"Y": np.zeros((9, 3))}}, "(9, 14)"),
-    "Y not finite": ({"init": {"Y": np.full((9, 14), np.nan)}}, "NaN"),
-    "shape of z": ({"init": (np.zeros((9, 14)), np.zeros(3))}, "(Q, M)"),
+BAD: dict[str, dict[str, Any]] = {
+    "eta_Y": {"eta_Y": 0.0},
+    "None for infinite": {"seq_len": 10**10},
+    "give a batch_size or drop seq_len": {"batch_size": None, "seq_len": 20},
+    "leave it out": {"momentum": 0.9, "optimizer": "adam"},
+    "did you mean 'adam'": {"optimizer": "adan"},
+    "at least one seed": {"seed": []},
+    "0..12": {"record": [0, 99]},
+    "sort it": {"record": [3, 1]},
+    "did you mean 'zeros'": {"init": "zero"},
+    "received ['W']": {"init": {"W": np.zeros(3)}},
+    "(9, 14)": {"init": {"Y": np.zeros((9, 3))}},
+    "NaN": {"init": {"Y": np.full((9, 14), np.nan)}},
+    "start from zeros": {"classes": single_common_token(2, 2, 0.1, 10**9), "init": "uniform"},
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_one_plain_sentence(name: str) -> None:
+@pytest.mark.parametrize("words", BAD)
+def test_bad_input_is_one_plain_sentence(words: str) -> None:
     """Assert that bad settings raise InputError with one line that names what to change."""
-    changes, word = BAD[name]
-    settings = {"classes": CLASSES, "eta_Y": 1.0, "eta_Z": 1.0, "steps": 12, **changes}
-    with pytest.raises(InputError) as caught:
+    settings = {"classes": CLASSES, "eta_Y": 1.0, "eta_Z": 1.0, "steps": 12, **BAD[words]}
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
         sgd(**settings)
-    assert word in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_bad_runs_are_rejected() -> None:
-    """Assert that sgd_runs says what it takes."""
-    with pytest.raises(InputError, match="SGD"):
-        sgd_runs([syn_small()])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="threads"):
-        sgd_runs([case("plain")], threads=0)
-
-
-def test_small_faults_of_the_settings_are_answered() -> None:
-    """Assert one sentence for a start that would fill memory, and for threads with one seed."""
-    classes = syn_small()
-    wide = single_common_token(2, 2, 0.1, 10**9)
-    with pytest.raises(InputError, match=r"at most 100000000 values of Y with init='uniform'.*start from zeros"):
-        sgd(wide, 0.1, 0.1, 2, init="uniform")
-    with pytest.raises(InputError, match="threads"):
-        sgd(classes, 0.1, 0.1, 2, threads=0)
-
-
 def test_sgd_takes_the_settings_of_a_run() -> None:
-    """Assert that sgd has the defaults of SGD, hands on its other settings, and refuses what is none."""
+    """Assert that sgd has the defaults of SGD, describes its other settings, and refuses what is none."""
     own, stated = inspect.signature(sgd).parameters, inspect.signature(SGD).parameters
-    named = [name for name in own if name not in ("threads", "settings")]
-    assert named == [*stated][: len(named)]
+    named = [name for name in own if name in stated]
     assert all(own[name].default == stated[name].default for name in named)
-    described = (inspect.getdoc(sgd) or "").split("**settings : dict", 1)[1]
-    assert all(f"`{name}`" in described for name in [*stated][len(named) :])
-    ours = sgd(CLASSES, 1.0, 1.0, 1, residual=True)
-    assert ours.parameters["residual"] is True
+    assert all(f"`{name}`" in (inspect.getdoc(sgd) or "") for name in stated.keys() - {*named})
     with pytest.raises(TypeError, match="learning_rate"):
         sgd(CLASSES, 1.0, 1.0, 1, learning_rate=1.0)
-    with pytest.raises(TypeError, match="steps"):
-        sgd(CLASSES, 1.0, 1.0)  # type: ignore[call-arg]
+
+
+def test_threads_order_and_cuts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert the same bits from one thread and two, in reversed order, and from kernel calls of one step each.
+
+    Other seeds give other bits; progress counts the runs.
+    """
+    runs, seen = settings_of_several_runs(), []
+    one = sgd_runs(runs, threads=1, progress=lambda *count: seen.append(count))
+    assert seen == [(done, 6) for done in range(1, 7)]
+    routes = [sgd_runs(runs, threads=2), sgd_runs(runs[::-1], threads=2)[::-1]]
+    monkeypatch.setattr(descent, "OPERATIONS_AT_ONCE", 1)
+    routes.append([run.run() for run in runs])
+    for other in routes:
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a.z_support, b.z_support)
+            np.testing.assert_array_equal(a.loss, b.loss)
+            np.testing.assert_array_equal(a.Y, b.Y)
+    assert not np.array_equal(one[0].loss, one[1].loss)
+
+
+def test_a_wrong_update_rule_is_rejected() -> None:
+    """Assert that Nesterov's rule differs by a million tolerances: the comparison can fail."""
+    assert difference(case("momentum"), optimizer=Nesterov) > 1e6 * TOLERANCE

@@ -9,7 +9,6 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics import momentum_clock
 
 u, t = sympy.symbols("u t")
 
@@ -56,17 +55,6 @@ def test_heavy_ball_of_a_linear_rate(decay: sd.System, kind: str, momentum: floa
         np.testing.assert_allclose(run.observable("square"), run.state[:, 0] ** 2)
 
 
-def test_clock_of_momentum(decay: sd.System) -> None:
-    """Assert that descent with momentum follows the flow at the momentum clock, to first order in the step."""
-    gaps = []
-    for h in (1e-3, 5e-4, 2.5e-4):
-        steps = round(0.2 / h)
-        u_end = sd.descend(decay, steps, h, 0.8, record=[steps]).state[0, 0]
-        gaps.append(abs(u_end - np.exp(-h * momentum_clock(steps, 0.8))))
-    ratio = np.array(gaps[:-1]) / gaps[1:]
-    np.testing.assert_allclose(ratio, 2.0, rtol=0.1)
-
-
 def test_rate_that_depends_on_time() -> None:
     """Assert that step i takes the time i h: u' = t gives h^2 i (i - 1)/2."""
     ramp = sd.System.from_sympy("Ramp", {u: 0.0}, {u: t}, time=t)
@@ -83,31 +71,17 @@ def test_our_systems_make_the_steps_of_sgd() -> None:
 
 def test_samples(decay: sd.System) -> None:
     """Assert mean and variance of an Ornstein-Uhlenbeck recursion, and the same bits whatever the threads."""
-    h, steps = 0.05, 400
+    h, steps, runs = 0.05, 400, 1000
     one, two = (
-        sd.descend_samples(decay, noisy, steps, h, seed=range(2000), record=[0, steps], threads=n) for n in (1, 2)
+        sd.descend_samples(decay, noisy, steps, h, seed=range(runs), record=[0, steps], threads=n) for n in (1, 2)
     )
-    assert isinstance(one, list)
-    assert isinstance(two, list)
-    for a, b in zip(one, two, strict=True):
-        np.testing.assert_array_equal(a.state, b.state)
     ends = np.array([run.state[1, 0] for run in one])
+    np.testing.assert_array_equal(ends, [run.state[1, 0] for run in two])
     variance = h**2 / (1 - (1 - h) ** 2)
-    assert abs(ends.mean() - (1 - h) ** steps) < 4 * np.sqrt(variance / ends.size)
-    assert abs(ends.var() / variance - 1) < 4 * np.sqrt(2 / ends.size)
+    assert abs(ends.mean() - (1 - h) ** steps) < 4 * np.sqrt(variance / runs)
+    assert abs(ends.var() / variance - 1) < 4 * np.sqrt(2 / runs)
     single = sd.descend_samples(decay, noisy, steps, h, seed=5, record=[0, steps])
-    np.testing.assert_array_equal(single.state, one[5].state)
-
-
-def test_samples_take_parameters() -> None:
-    """Assert that sample_update gets the parameters of the system, numbers and arrays."""
-    s, b = sympy.Symbol("s"), sympy.MatrixSymbol("b", 2, 1)
-    system = sd.System.from_sympy("Shift", {u: 0.0}, {u: s + b[0, 0] + b[1, 0]}, {s: 1.0, b: [[2.0], [3.0]]})
-
-    def update(state: Any, rng: Any, out: Any, s: float, b: Any) -> None:
-        out[0] = s + b[0, 0] + b[1, 0]
-
-    assert sd.descend_samples(system, update, 2, 0.5).state[-1, 0] == 6.0
+    assert single.state[1, 0] == ends[5]
 
 
 def test_divergence_keeps_the_record(decay: sd.System) -> None:
@@ -144,18 +118,13 @@ def moving(state: Any, rng: Any, out: Any) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"steps": -1}, "steps"),
-        ({"step_size": 0.0}, "step_size"),
-        ({"momentum": 1.0}, "momentum"),
         ({"record": [3, 2]}, r"increasing steps in 0\.\.10"),
-        ({"record": [11]}, r"increasing steps in 0\.\.10"),
         ({"system": 3}, "System.from_sympy"),
         ({"sample_update": missing}, f"line {missing.__code__.co_firstlineno + 2} of test_explicit_steps.py.*nothing"),
         ({"sample_update": lambda state: None}, r"\(state, rng, out\)"),
         ({"sample_update": beyond}, "uses another entry"),
         ({"sample_update": adding}, "leaves some out or adds"),
         ({"sample_update": moving}, "changes state"),
-        ({"seed": []}, "at least one seed"),
     ],
 )
 def test_one_sentence(decay: sd.System, changed: dict[str, Any], message: str) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times, syn_medium
+from snapdyn.dynamics import MeanField, SequenceClasses, integrate, log_times
 from snapdyn.dynamics.integration import methods
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.methods import plan_run
@@ -43,46 +43,32 @@ def states(solver: DormandPrinceSolver, times: np.ndarray, width: int, steps_at_
     return saved
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("scale", [None, 0.5])
-def test_runs_are_those_of_whole_vectors(seed: int, scale: float | None) -> None:
-    """Assert equal steps and evaluations, and logits and the last state equal to rounding, in t and in log time."""
+@pytest.mark.parametrize(
+    ("seed", "scale", "eta_Z"), [pytest.param(0, None, 0.5, marks=pytest.mark.kernel), (1, 0.5, 2.0), (0, None, 100.0)]
+)
+def test_runs_are_those_of_whole_vectors(seed: int, scale: float | None, eta_Z: float) -> None:
+    """Assert equal steps, and logits and the last state equal to rounding, in t and in log time.
+
+    Where attention is fast, steps are rejected, and rounding of error estimates may move one or two of them.
+    """
     classes = jittered(seed)
-    rng = np.random.default_rng(seed)
     start = np.zeros((3, classes.num_tokens))
-    start[:, ::5] = rng.normal(size=start[:, ::5].shape) if seed % 2 else 0.0
-    system = MeanField(classes, *10 ** rng.uniform(-0.5, 0.5, 2), z_initial=start)
-    clock, times = Clock(scale), np.append(0.0, log_times(0.1, 300.0, 30))
+    start[:, ::5] = seed * np.random.default_rng(seed).normal(size=start[:, ::5].shape)
+    system = MeanField(classes, 1.0, eta_Z, z_initial=start)
+    clock, times = Clock(scale), np.append(0.0, log_times(0.1, 100.0, 30))
     at = times if scale is None else np.array([clock.from_time(t) for t in times])
     ours, theirs = (solver(system, clock, float(times[-1]), 1e-8, 1e-10) for solver in SOLVERS)
     assert np.array_equal(ours.y, system.initial_state())
     z, expected = (states(each, at, system.num_logit_values, 10**6) for each in (ours, theirs))
-    assert (ours.steps, ours.nfev) == (theirs.steps, theirs.nfev)
+    rejected = eta_Z == 100.0
+    assert not rejected or theirs.nfev > 12 * theirs.steps + 2 + 3
+    assert abs(ours.steps - theirs.steps) <= 2 * rejected
     # Rounding of a sum of a hundred terms in each of some hundred evaluations.
-    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
-    np.testing.assert_allclose(ours.y, theirs.y, rtol=0, atol=1e-11 * np.abs(theirs.y).max())
+    tolerance = 1e-6 if rejected else 1e-11
+    np.testing.assert_allclose(z, expected, rtol=0, atol=tolerance * np.abs(expected).max())
+    np.testing.assert_allclose(ours.y, theirs.y, rtol=0, atol=tolerance * np.abs(theirs.y).max())
     again = FactoredMeanFieldSolver(system, clock, float(times[-1]), 1e-8, 1e-10)
     assert np.array_equal(states(again, at, system.num_logit_values, 1), z)
-
-
-@pytest.mark.kernel
-def test_a_short_run() -> None:
-    """Assert the same for a few steps."""
-    system, times = MeanField(jittered(0), 1.0, 1.0), np.array([0.0, 0.1, 1.0])
-    ours, theirs = (solver(system, Clock(None), 1.0, 1e-3, 1e-5) for solver in SOLVERS)
-    z, expected = (states(each, times, system.num_logit_values, 10**6) for each in (ours, theirs))
-    np.testing.assert_allclose(z, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-    assert ours.nfev == theirs.nfev
-
-
-def test_rejected_steps() -> None:
-    """Assert the same steps where attention is fast, so that steps are rejected."""
-    system = MeanField(jittered(0), 1.0, 100.0)
-    ours, theirs = (solver(system, Clock(None), 100.0, 1e-8, 1e-10) for solver in SOLVERS)
-    z, expected = (states(each, np.array([100.0]), system.num_logit_values, 10**6) for each in (ours, theirs))
-    assert theirs.nfev > 12 * theirs.steps + 2 + 3
-    assert abs(ours.steps - theirs.steps) <= 2
-    np.testing.assert_allclose(z, expected, rtol=1e-6)
 
 
 def test_integrate_takes_it_for_large_systems_and_logits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,31 +79,8 @@ def test_integrate_takes_it_for_large_systems_and_logits_alone(monkeypatch: pyte
     monkeypatch.setattr(methods, "LEAST_FACTORED_SIZE", system.size)
     monkeypatch.setattr(methods, "FEWEST_COLUMNS", system.layout.num_columns)
     assert is_factored(system)
+    assert not is_factored(MeanField(jittered(1), 1.0, 1.0, residual=True))
     run = integrate(system, times, z_only=True)
-    assert run.stats["compiled"]
     np.testing.assert_allclose(run.z, expected.z, rtol=0, atol=1e-11 * np.abs(expected.z).max())
     assert integrate(system, times, z_only=True, most_evaluations=30).status == "failed"
-    for options in ({}, {"z_only": True, "save_decoder": True}, {"z_only": True, "method": "DOP853"}):
-        assert plan_run(system, Request(times, **options)).integrator is not FACTORED  # type: ignore[arg-type]
-
-
-def test_what_is_factored() -> None:
-    """Assert large mean fields without residual connection, most of whose tokens belong to one class."""
-    large = syn_medium(60)
-    classes = SequenceClasses(large.P, large.query, large.next_token, vocab_size=large.vocab_size)
-    assert is_factored(MeanField(classes, 1.0, 1.0))
-    assert not is_factored(MeanField(classes, 1.0, 1.0, residual=True))
-    assert not is_factored(MeanField(syn_medium(10), 1.0, 1.0))
-    shared = np.random.default_rng(0).uniform(0.1, 1.0, (150, 250))
-    assert not is_factored(MeanField(SequenceClasses(shared / shared.sum(axis=1, keepdims=True), np.arange(150)), 1, 1))
-
-
-def test_a_run_that_is_not_finite_fails() -> None:
-    """Assert a failure with its reason."""
-    system = MeanField(jittered(0), 1.0, 1.0)
-    system.initial_logits = np.full(system.num_logit_values, np.inf)
-    solver = FactoredMeanFieldSolver(system, Clock(None), 1.0, 1e-8, 1e-10)
-    with np.errstate(all="ignore"):
-        reason = solver.advance(Rows(np.array([1.0]), np.empty((1, 1)), NOTHING), 100)[2]
-    assert reason is not None
-    assert solver.status == "failed"
+    assert integrate(system, times, save_decoder=True).Y is not None

@@ -160,17 +160,10 @@ def writing(t: float, state: Any, out: Any) -> None:
         ),
         ({"rate": with_unknown}, f"error in line {with_unknown.__code__.co_firstlineno + 2} of test_user_fu.*nowhere"),
         ({"rate": lambda t, state: state}, r"\(t, state, out, parameters one by one\)"),
-        ({"rate": 3}, "rate to be a function"),
-        ({"initial_state": 1.0}, "list of numbers"),
-        ({"initial_state": [np.nan]}, "to be finite"),
-        ({"parameters": [1.0]}, "expected 0 parameters"),
         ({"parameters": {"a": 1.0}}, "expected parameters none.*received a"),
         ({"names": ["a", "b"]}, "expected 1 names"),
-        ({"initial_state": [1.0, 2.0], "names": ["a", "a"]}, "received 'a' twice in the state"),
-        ({"names": ["a"], "observables": {"a": len}}, "in the state and in the observables"),
-        ({"observables": {"a": lambda state: state.nothing}}, "function .state, .parameters., received AttributeError"),
+        ({"observables": {"a": lambda state: state.nothing}}, "received AttributeError"),
         ({"observables": {"a": lambda state: "text"}}, "return a number or an array"),
-        ({"observables": {"a": 3}}, "observable 'a' to be a function"),
         ({"initial_state": [1.0, 2.0]}, "finite rate at the start, received nan for state value 1"),
         ({"rate": beyond}, "of 1 state values.*another entry"),
         ({"rate": writing}, "changes state"),
@@ -182,15 +175,3 @@ def test_one_sentence(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(sd.InputError, match=message) as error:
         sd.System.from_function(**{**arguments, **changed})
     assert "\n" not in str(error.value)
-
-
-def test_systems_of_one_jitted_rate_share_its_code() -> None:
-    """Assert that a second start compiles nothing and is its own, and that a plain function is compiled anew."""
-    jitted = numba.njit(oscillator)
-    parameters = {"frequency": 2.0, "drive": [0.5, 1.0]}
-    first, second = (sd.System.from_function("Driven", jitted, [x, 0.0], parameters) for x in (0.0, 1.0))
-    assert first.compiled_rate is second.compiled_rate
-    assert first.initial_state()[0] == 0.0
-    assert second.initial_state()[0] == 1.0
-    plain = [sd.System.from_function("Driven", oscillator, [0.0, 0.0], parameters) for _ in range(2)]
-    assert plain[0].compiled_rate is not plain[1].compiled_rate

@@ -2,15 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
-from scipy import sparse
 
-from snapdyn.dynamics import syn_small
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings, split_text
-from snapdyn.errors import InputError
 from tests.helpers import FABLE
 
 
@@ -27,12 +22,3 @@ def test_validation_text_of_its_own_and_exchanged_words(tmp_path: Path) -> None:
     assert not np.array_equal(*streams)
     np.testing.assert_array_equal(*map(np.sort, streams))
     np.testing.assert_array_equal(*(stream < 0 for stream in streams))
-
-
-@pytest.mark.parametrize("name", ["paths", "validation"])
-@pytest.mark.parametrize("value", [np.array(1.0), sparse.csr_array(np.eye(2)), syn_small(), [], "x" * 5000])
-def test_what_is_no_list_of_paths_is_refused(name: str, value: Any) -> None:
-    """Assert one sentence, whichever of the two texts is given so."""
-    given = {"paths": FABLE, "validation": [FABLE], name: value}
-    with pytest.raises(InputError, match=r"^expected .*path.* received"):
-        split_text(TransformerSettings(**given, learning_rate=1.0, window=6), None)
