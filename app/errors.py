@@ -262,7 +262,8 @@ def _joined(words: list[str]) -> str:
 
 def positive(name: str, value: float, at_most: float = math.inf, below: float = math.inf, advice: str = "") -> float:
     """Return `value` as a float after checking that it is a positive finite number within the bounds."""
-    return real(name, value, above=0.0, at_most=at_most, below=below, advice=advice or "give a value above 0")
+    advice = advice or ("give a value above 0" if math.isinf(min(at_most, below)) else "give a value in between")
+    return real(name, value, above=0.0, at_most=at_most, below=below, advice=advice)
 
 
 def fraction(name: str, value: float, below: float = 1.0) -> float:
@@ -408,7 +409,9 @@ def finite_array(
         words = _range_in_words(at_least, above, at_most, below)
         if whole:
             words = [f"a whole number{_spoken_bounds(words[1:])}"]
-        wrong, advice = array[~valid].flat[0], advice or ("round it" if whole else "correct this value")
+        wrong = array[~valid].flat[0]
+        usual = "give values above 0" if above == 0 and wrong <= 0 else "correct this value"
+        advice = advice or ("round it" if whole and wrong != np.floor(wrong) else usual)
         raise InputError(f"expected {name} to be {_joined(words)}, received {wrong:g}; {advice}")
     if increasing and (falls := array[1:] <= array[:-1]).any():
         i = int(np.flatnonzero(falls)[0])
@@ -446,7 +449,7 @@ def positive_array(
     *,
     at_most: float = math.inf,
     below: float = math.inf,
-    advice: str = "give values above 0",
+    advice: str = "",
 ) -> FloatArray:
     """Return `values` as a float64 array after checking that all are positive, finite and within the bounds."""
     return finite_array(name, values, shape, above=0.0, at_most=at_most, below=below, advice=advice)
@@ -459,9 +462,9 @@ def time_array(
     *,
     at_most: float = math.inf,
     increasing: bool = False,
+    advice: str = "count from the start of training",
 ) -> FloatArray:
     """Return times or visits as a float64 array after checking that all are finite, at least 0 and within the bound."""
-    advice = "count from the start of training"
     return finite_array(name, values, shape, at_least=0.0, at_most=at_most, increasing=increasing, advice=advice)
 
 

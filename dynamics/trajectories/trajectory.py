@@ -231,7 +231,7 @@ class Trajectory:
                 "dense output; integrate the system again, with these times in t_eval"
             )
         last = max([*self.t[-1:].tolist(), *(event.t for event in self.events)], default=0.0)
-        times = time_array("t", t, at_most=last)
+        times = time_array("t", t, at_most=last, advice="give times up to the end of the run")
         if times.ndim:
             time_array("t", times, ("N",))
         ordered, position = np.unique(times, return_inverse=True)

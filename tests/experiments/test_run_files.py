@@ -40,9 +40,9 @@ FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startsw
         # rates
         ("eta_Y = 1.0", "eta_Y = 0.0", "eta_Y to be a positive finite number, received 0.0"),
         ("eta_Z = 0.5", 'eta_Z = "0.5"', "eta_Z in [system]"),
-        ("eta_Z = 0.5", "eta_Z = 0.5\nz_initial = [[1.0]]", "shape (Q, M) = (1, 3)"),
+        ("eta_Z = 0.5", "eta_Z = 0.5\nz_initial = [[1.0]]", "attention logits of shape (1, 3)"),
         # times and solver
-        ("times = [0.5, 1.0]", "times = [1.0, 0.5]", "strictly increasing"),
+        ("times = [0.5, 1.0]", "times = [1.0, 0.5]", "t_eval to increase"),
         ("times = [0.5, 1.0]", "", "first and last, or times"),
         ("times = [0.5, 1.0]", "times = [0.5, 1.0]\nlast = 3.0", "keep one way"),
         ("times = [0.5, 1.0]", "first = 10.0\nlast = 1.0", "last time after the first"),

@@ -176,15 +176,15 @@ SHARED = random_instance(4, next_token=(3, 3, 3, 1, 8)).classes()
 
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "increasing": lambda: integrated([2.0, 1.0]),
-    "at least one": lambda: integrated([]),
+    "t_eval to increase": lambda: integrated([2.0, 1.0]),
+    "t_eval of shape": lambda: integrated([]),
     "finite": lambda: integrated([math.nan]),
-    "rtol of at least": lambda: integrated(rtol=1e-15),
+    "rtol to be a finite number of at least": lambda: integrated(rtol=1e-15),
     "log_time to be true or false": lambda: integrated(log_time="no"),
     "did you mean 'RK45'": lambda: integrated(method="RK46"),
     "use CVODE or DOP853": lambda: integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0], method="Radau"),
-    "a system": lambda: integrate(INSTANCE.classes(), [1.0]),  # type: ignore[arg-type]
-    "classes to be SequenceClasses": lambda: MeanField(INSTANCE.P, 1.0, 1.0),  # type: ignore[arg-type]
+    "system to be a System": lambda: integrate(INSTANCE.classes(), [1.0]),  # type: ignore[arg-type]
+    "classes to be a SequenceClasses": lambda: MeanField(INSTANCE.P, 1.0, 1.0),  # type: ignore[arg-type]
     "eta_Y": lambda: FrozenDecoder(INSTANCE.classes(), 0.0),
     "different next tokens": lambda: ModifiedDecoder(SHARED, 1.0, 1.0),
     "different next tokens ": lambda: FrozenDecoder(SHARED, 1.0, modified=True),
@@ -241,7 +241,7 @@ def test_failure_of_one_member_stops_no_other() -> None:
     for given, options, words in (
         ([3], {}, "a list of System"),
         (systems, {"threads": 0}, "threads"),
-        ([systems[0], without_decoder], {"save_decoder": True}, r"a system that carries Y.* \(systems\[1\]\)$"),
+        ([systems[0], without_decoder], {"save_decoder": True}, r"a system with a decoder Y.* \(systems\[1\]\)$"),
     ):
         with pytest.raises(InputError, match=f"^expected .*{words}"):
             integrate_many(given, [1.0], **options)  # type: ignore[arg-type]

@@ -83,7 +83,7 @@ def test_times_up_to_the_latest_are_resolved_and_later_ones_refused() -> None:
     assert run.status == "finished"
     assert np.abs(run.z).max() < 10
     assert max(values.max() for values in run.invariants.values()) < 1e-10
-    with pytest.raises(InputError, match=r"times of at most 1e\+145 in t_eval, received 1e\+200"):
+    with pytest.raises(InputError, match=r"t_eval to be finite and from 0 to 1e\+145, received 1e\+200"):
         integrate(system, [1.0, 1e200])
 
 

@@ -95,7 +95,7 @@ def test_what_the_system_lacks_is_said_in_one_sentence() -> None:
         "the decoder Y": run.require_decoder,
         "a loss, ": lambda: system.loss(system.initial_state()),
         "compiled": lambda: integrate(system, TIMES, "compiled"),
-        "carries Y": lambda: integrate(system, TIMES, save_decoder=True),
+        "a decoder Y": lambda: integrate(system, TIMES, save_decoder=True),
         "logits": lambda: integrate(system, TIMES, events={"z": Event(lambda t, state: float(state.z[0, 0]))}),
     }
     for words, call in calls.items():

@@ -103,5 +103,5 @@ def test_late_error_keeps_its_relative_accuracy() -> None:
 def test_mean_field_refuses_more_values_than_its_indices_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a state beyond the 32-bit indices of the kernel is refused in one sentence with its size."""
     monkeypatch.setattr("snapdyn.dynamics.systems.mean_field.LARGEST_STATE", 80)
-    with pytest.raises(InputError, match=r"at most 80 values, received 85 \(21 rows of Y with 3 columns\)"):
+    with pytest.raises(InputError, match=r"21 rows of Y with 3 columns to be a whole number in 0..80, received 85"):
         MeanField(syn_small(), 1.0, 1.0).kernel_arguments()

@@ -221,12 +221,12 @@ BAD: dict[str, dict[str, Any]] = {
     "leave it out": {"momentum": 0.9, "optimizer": "adam"},
     "did you mean 'adam'": {"optimizer": "adan"},
     "at least one seed": {"seed": []},
-    "0..12": {"record": [0, 99]},
-    "sort it": {"record": [3, 1]},
+    "from 0 to 12": {"record": [0, 99]},
+    "record to increase": {"record": [3, 1]},
     "did you mean 'zeros'": {"init": "zero"},
     "received ['W']": {"init": {"W": np.zeros(3)}},
     "(9, 14)": {"init": {"Y": np.zeros((9, 3))}},
-    "NaN": {"init": {"Y": np.full((9, 14), np.nan)}},
+    "initial Y to be finite": {"init": {"Y": np.full((9, 14), np.nan)}},
     "start from zeros": {"classes": single_common_token(2, 2, 0.1, 10**9), "init": "uniform"},
 }
 

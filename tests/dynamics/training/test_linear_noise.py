@@ -124,8 +124,8 @@ def test_mean_is_the_mean_field(seq_len: int | None) -> None:
     ("change", "message"),
     [
         ({"batch_size": 0}, "batch_size"),
-        ({"t_eval": [3.0, 1.0]}, "increasing t_eval"),
-        ({"classes": syn_medium(5)}, "at most 400 values of z and Y for a dense covariance, received 1"),
+        ({"t_eval": [3.0, 1.0]}, "t_eval to increase"),
+        ({"classes": syn_medium(5)}, "whose covariance is dense, to be a whole number in 0..400, received 1"),
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, Any], message: str) -> None:

@@ -206,7 +206,7 @@ def stated(**changed: Any) -> SymbolicSystem:
         ({"observables": {"state": u}}, "another name of an observable"),
         ({"observables": {"w": u * t}, "time": t}, "a function of state and parameters.* with t"),
         ({"conserved": {"w": u > 0}}, "numbers as values"),
-        ({"time": 3}, "the symbol of the time"),
+        ({"time": 3}, "time to be a Symbol"),
     ],
 )
 def test_one_sentence(changed: dict[str, Any], message: str) -> None:

@@ -48,7 +48,7 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"iteration": np.array([0, 10, 10])}, "increasing iterations"),
+        ({"iteration": np.array([0, 10, 10])}, "iteration to increase"),
         ({"attention": np.full((3, 5, 5), 0.5)}, "sum to 1"),
         ({"loss": np.ones(2)}, r"loss of shape \(3,\) for 3 iterations"),
         ({"loss": np.array([1.0, np.inf, 1.0])}, "finite losses"),
