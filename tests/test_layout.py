@@ -35,7 +35,7 @@ SERVED_BY = {
     "validation/fitting/*": "validation/fitting/test_estimation.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
-    "app/prose": "report/test_mathematics.py",
+    "prose": "report/test_mathematics.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",
     "figures/writing": "figures/test_drawing.py",

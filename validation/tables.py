@@ -77,7 +77,7 @@ SYMBOLS = {
     "′": r"\ensuremath{'}",
     "²": r"\textsuperscript{2}",
     "⁴": r"\textsuperscript{4}",
-    "\u00a0": "~",
+    "\u00a0": r"\nobreakspace{}",
     "\u0303": r"\ensuremath{\tilde{}}",
     "\u0304": r"\ensuremath{\bar{}}",
     "…": r"\ldots{}",

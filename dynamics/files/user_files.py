@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
-from snapdyn.errors import InputError, file_path
+from snapdyn.errors import InputError, existing_file
 from snapdyn.registry import Registry, registries
 
 
@@ -68,7 +68,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         The file cannot be read or run (with the line and the error), registers nothing, or takes a name that a
         registry has. All registries are then as they were.
     """
-    file = file_path("path", path).absolute()
+    file = existing_file("a Python file", path).absolute()
     code, digest = _compiled(path, file)
     with _taken_back_on_failure():
         if file in _LOADED:

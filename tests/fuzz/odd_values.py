@@ -123,7 +123,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "dict": lambda: {"a": 1},
     "empty dict": dict,
     "function": lambda: lambda *arguments: None,
-    "type": lambda: int,
+    "type": lambda: type("Anything", (), {"__init__": lambda self, *arguments, **options: None}),
     "exception": lambda: ValueError("no\nvalue"),
     "object": object,
     "raises": _Raises,

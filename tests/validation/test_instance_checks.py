@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +69,11 @@ def test_forms_of_the_report() -> None:
     assert document["claims"][1]["measured"] is None
     assert document["settings"]["eta_Z"] == 0.01
     latex = report.to_latex()
-    assert r"\sum_l z_{ml}=0" in latex
-    assert "row sum" in latex
+    assert "Row sums of" in latex
+    assert "Does not apply here: figure6." in latex
     assert "<td>holds</td>" in report._repr_html_()
     assert "conservation: Holds: " in report.to_text()
-    assert repr(report) == "InstanceReport(1 holds, 1 not applicable)"
+    assert repr(report) == "InstanceReport(1 holds, 1 does not apply)"
 
 
 def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
@@ -83,11 +85,39 @@ def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
     gain, snapping = (line for line in report.to_latex().splitlines() if "&" in line and "outside" in line)
     assert r"$, must be at most $" in gain
     assert r"\not" not in report.to_latex()
-    assert "requires one common token (tokens of two or more classes: 1; here 10)" in snapping
+    assert r"\emph{one common token (tokens of two or more classes: 1; here 10)}" in snapping
     for text in (report["theorem3-gain"].sentence, str(sd.Measured(0.0977, at_most=1e-7))):
         assert re.search(r"[\d.e-]+, must be at most [\d.e-]+", text)
     assert str(sd.Measured(0.0977, at_least=1.0, where="class 0")) == "0.0977, must be at least 1 (class 0)"
     assert str(sd.Measured(2.0, at_most=1.0, error=3.0)) == "2, must be at most 1, but the numerical error is 3"
+
+
+def test_a_corrected_statement_says_how_the_printed_one_fares() -> None:
+    """Assert both verdicts in the terminal's words, in the sentence, in JSON and in LaTeX, and the order of a paper."""
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma6", "theorem1-form", "conservation"])
+    result = report["theorem1-form"]
+    assert (result.status, result.printed.status) == ("holds", "fails")
+    assert result.verdict == "fails as printed, holds as corrected"
+    assert "As printed it fails: " in result.sentence
+    assert {"status": "holds", "as_printed": "fails"}.items() <= result.to_dict().items()
+    assert re.search(r"fails as printed: .*, must be at most .*; holds as corrected: ", report.to_latex())
+    assert [each.id for each in report.in_order()] == ["theorem1-form", "conservation", "lemma6"]
+    assert [each.id for each in report.theorems().claims] == ["conservation", "theorem1-form"]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+def test_the_table_compiles_and_fits(tmp_path: Path) -> None:
+    """Assert that a table of all statements compiles, with no box that is more than 5 pt too wide."""
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["theorem", "lemma", "remark", "corollary"])
+    (tmp_path / "table.tex").write_text(report.to_latex())
+    (tmp_path / "main.tex").write_text(
+        r"\documentclass{article}\usepackage[margin=1in]{geometry}\usepackage{booktabs,longtable,array}"
+        r"\hfuzz=5pt\begin{document}\input{table}\end{document}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stdout[-2000:]
+    assert "Overfull" not in ended.stdout
 
 
 # By claim: P, queries, V, eta_Z, t_end.
@@ -236,8 +266,8 @@ def test_parameters_of_another_theory() -> None:
     ("given", "options", "message"),
     [
         ({"eta": 0.3, "r": 0.2, "arm": 3}, {}, "parameters of one of these claims .eta, r, arms.*received eta, r, arm"),
-        ({"eta": 0.3, "r": 0.2, "arms": 2.5}, {}, "arms as a whole number, received 2.5"),
-        ({"eta": np.nan, "r": 0.2, "arms": 2}, {}, "eta as a finite number"),
+        ({"eta": 0.3, "r": 0.2, "arms": 2.5}, {}, "arms to be a whole number, received 2.5"),
+        ({"eta": np.nan, "r": 0.2, "arms": 2}, {}, "eta to be a finite number"),
         ({"eta": 0.3, "r": 0.2, "arms": 2}, {"eta_Y": 1.0}, "put rates and times into the mapping"),
     ],
 )
