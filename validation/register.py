@@ -86,7 +86,7 @@ SYMBOLS: dict[str, str] = {
     "t0' and its late form from t0 on",
     r"\chi_l": "growth factor of token l: exp(2 (z_l(t) - z_l(0)))",
     "B_n": "growth exponent of class n: eta_Z times the integral of p_n xi_n up to t",
-    r"\rho_0": "norm of P(l|n) over that of the common token, P(l_c|n), at the start",
+    r"\rho_0": "2-norm of P(.|n) over its entry of the common token, P(l_c|n)",
     "C_0": "rho0^4/K, in the printed growth exponent",
     r"\bar w": "concentration of the distinct tokens: sum of w_l^2, w_l = p_l^2/sum p^2 (1/m for m equal ones)",
 }
