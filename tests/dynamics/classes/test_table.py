@@ -325,3 +325,14 @@ def test_starts_that_systems_share() -> None:
     assert mixed.initial_state().sum() == 1.0
     with pytest.raises(ValueError, match="read-only"):
         MeanField(classes, 1.0, 1.0).z_initial[0, 0] = 1.0
+
+
+def test_the_residual_connection_adds_the_rows_of_the_queries() -> None:
+    """Assert the shape of the inputs, up to the largest query, and the query beside the tokens in a unit vector."""
+    classes = SequenceClasses([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], query=[4, 6], vocab_size=9)
+    inputs = classes.decoder_inputs(residual=True).toarray()
+    assert inputs.shape == (2, 7)
+    f = classes.decoder_inputs().toarray()
+    expected = np.pad(f, ((0, 0), (0, 4)))
+    expected[[0, 1], [4, 6]] += 1.0
+    np.testing.assert_allclose(inputs, expected / np.sqrt(2.0), rtol=1e-15)
