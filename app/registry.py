@@ -8,7 +8,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from snapdyn.errors import InputError, shown, unknown_name
+from snapdyn.errors import InputError, shown
 
 Entry = TypeVar("Entry")
 
@@ -103,12 +103,6 @@ class Registry(dict[str, Entry], Generic[Entry]):
                 f"expected the plugin {name!r} of {package} to give a {self.kind} of this name, received none; ask its "
                 "authors"
             )
-
-    def find(self, name: str) -> Entry:
-        """Return the entry of this name; InputError with the nearest name where there is none."""
-        if name not in self:
-            raise unknown_name(f"the {self.kind}", name, self)
-        return self[name]
 
 
 def registries() -> tuple[Registry[Any], ...]:

@@ -231,10 +231,6 @@ class Trace:
         fitted.attention = attention
         return fitted
 
-    def of_seed(self, seed: int) -> dict[str, Floats]:
-        """Quantities of one seed, by name, without the axis of seeds."""
-        return {name: getattr(self, name)[seed] for name in AXES if getattr(self, name) is not None}
-
 
 def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
     """Return a quantity with a leading axis of seeds."""
