@@ -23,15 +23,15 @@ SMALL = ["--min-count", "2", "--min-token-count", "2"]
 
 @pytest.mark.slow
 def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert exit code 0, the summary with the text's own words, and files that agree with each other."""
-    assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path)]) == 0
+    """Assert the summary with the text's own words, files that agree with each other, and the same bytes again."""
+    for folder in (tmp_path, tmp_path / "again"):
+        assert main(["text", str(FABLE), *SMALL, "--out", str(folder)]) == 0
     shown = capsys.readouterr().out
+    again = {path.name: path.read_bytes() for path in folder.iterdir()}
     for part in ("164 words in 2 documents", "the → fox", "Assumption 2, weak correlation", "common, also within"):
         assert part in shown
-    names = {path.name for path in tmp_path.iterdir()}
-    assert names == {
-        "classes.nc", "trajectory.nc", "words.csv",
-    }  # fmt: skip
+    assert again.keys() == {"classes.nc", "trajectory.nc", "words.csv"}
+    assert {name: (tmp_path / name).read_bytes() for name in again} == again
     run = load(tmp_path / "trajectory.nc")
     saved = xarray.load_dataset(tmp_path / "classes.nc", engine="h5netcdf")
     words = saved.word.values.tolist()
@@ -45,22 +45,12 @@ def test_files_and_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         assert float(row["at the end"]) == pytest.approx(attention[n, words.index(row["word"])], rel=1e-5)
 
 
-@pytest.mark.slow
-def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
-    """Assert that a second run writes the same files, but for its wall time."""
-    for name in ("a", "b"):
-        assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path / name)]) == 0
-    for path in sorted((tmp_path / "a").iterdir()):
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["no/such/file.txt"], "missing"),
         ([str(FABLE)], "lower --min-count"),
         ([str(FABLE), "--max-vocab", "0"], "--max-vocab"),
-        ([str(FABLE), "--tokens", "letters"], "letters"),
         ([], "PATH"),
     ],
     ids=str,
@@ -75,11 +65,8 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("sent", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
-)
-def test_ctrl_c_while_reading(sent: signal.Signals, code: int, word: str, tmp_path: Path) -> None:
-    """Assert exit code 130 or 143, one line, and no file, of a run that gets the signal while it reads."""
+def test_ctrl_c_while_reading(tmp_path: Path) -> None:
+    """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
     text, out = tmp_path / "long.txt", tmp_path / "out"
     text.write_bytes(FABLE.read_bytes() * 20_000)
     with subprocess.Popen(
@@ -91,12 +78,14 @@ def test_ctrl_c_while_reading(sent: signal.Signals, code: int, word: str, tmp_pa
         deadline = time.monotonic() + 60
         while not out.is_dir() and time.monotonic() < deadline:  # made before the first word is read
             time.sleep(0.01)
-        run.send_signal(sent)
+        run.send_signal(signal.SIGINT)
         shown, said = run.communicate(timeout=60)
-    assert (run.returncode, shown) == (code, "")
-    assert said.startswith(f"snapdyn: {word}")
+    assert (run.returncode, shown) == (130, "")
+    assert said.startswith("snapdyn: interrupted")
     assert said.count("\n") == 1
     assert list(out.iterdir()) == []
+
+
 
 
 @pytest.mark.slow
@@ -119,13 +108,11 @@ def test_ctrl_c_in_the_mean_field(
     assert captured.err.startswith("snapdyn: interrupted")
     assert captured.err.count("\n") == 1
     classes = TextClasses.load(tmp_path / "classes.nc")
-    assert "fox" in classes.words
-    names = {path.name for path in tmp_path.iterdir()}
+    names = {"classes.nc"}
     if reached:
         run = load(tmp_path / "trajectory.nc")
         assert (run.status, run.classes) == ("interrupted", classes)
         assert reached <= run.t.size < 16
         assert "words that win attention" in captured.out
-        assert "words.csv" in names
-    else:
-        assert names == {"classes.nc"}
+        names |= {"trajectory.nc", "words.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == names
