@@ -13,7 +13,13 @@ from tests.fuzz.odd_values import ODD
 
 # Name of the check, what is refused, the last that is taken, options, and words of the message.
 CHECKS: list[tuple[str, Any, Any, dict[str, Any], str]] = [
-    ("choice", "rows", "row", {"options": ("row", "column")}, "one of row, column, received 'rows'; did you mean 'row'"),
+    (
+        "choice",
+        "rows",
+        "row",
+        {"options": ("row", "column")},
+        "one of row, column, received 'rows'; did you mean 'row'",
+    ),
     ("text", "", "a", {"at_least": 1}, "to be text, received ''; write it in quotes"),
     ("function", 3, len, {"form": "(t, state)"}, r"a function \(t, state\), received 3; give one, without calling it"),
     ("instance", 3, "x", {"kind": str, "advice": "give one"}, "to be a str, received 3; give one"),
@@ -37,7 +43,13 @@ CHECKS: list[tuple[str, Any, Any, dict[str, Any], str]] = [
     ("finite_array", [np.nan], [-1.0], {}, "to be finite, received nan; correct this value"),
     ("finite_array", [1.0, 5.0], [1.0, 4.0], {"at_least": 1, "at_most": 4}, "to be finite and from 1 to 4, received 5"),
     ("finite_array", [0.0], [0.5], {"above": 0.0, "below": 1.0}, "to be positive, finite and below 1, received 0"),
-    ("finite_array", [1.0, 1.0], [1.0, 2.0], {"shape": ("N",), "increasing": True}, "to increase, received 1 before 1; sort"),
+    (
+        "finite_array",
+        [1.0, 1.0],
+        [1.0, 2.0],
+        {"shape": ("N",), "increasing": True},
+        "to increase, received 1 before 1; sort",
+    ),
     ("finite_array", [1.0], [[1.0]], {"shape": (1, 1)}, r"of shape \(1, 1\), received shape \(1,\); give an array of"),
     ("finite_array", [[1.0, 2.0]], [[1.0]], {"shape": ("K", "K")}, r"of shape \(K, K\), received shape \(1, 2\)"),
     ("finite_array", [], [1.0], {"shape": ("K",), "advice": "so"}, r"of shape \(K,\), received shape \(0,\); so$"),
@@ -89,7 +101,9 @@ def test_masked_entries_are_refused(values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [True, np.True_, "1", b"1", np.array("1"), np.array([1]), 1j, None, "", -(2**63), 10**400, 10**5000], ids=range(12)
+    "value",
+    [True, np.True_, "1", b"1", np.array("1"), np.array([1]), 1j, None, "", -(2**63), 10**400, 10**5000],
+    ids=range(12),
 )
 def test_other_values_are_no_whole_numbers(value: Any) -> None:
     """Assert that true, text, arrays with axes and integers beyond 64 bits, also too long to print, are refused."""

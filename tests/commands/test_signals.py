@@ -50,5 +50,3 @@ def test_a_signal_inside_a_callback_comes_again() -> None:
     with received_signals() as received, pytest.raises(KeyboardInterrupt):
         work()
     assert received[0] == signal.SIGTERM
-
-

@@ -198,5 +198,3 @@ def test_an_unstable_path_is_named(
     shown = capsys.readouterr().err
     assert said in shown
     assert bool(shown) == bool(said)
-
-

@@ -86,8 +86,6 @@ def test_ctrl_c_while_reading(tmp_path: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)], ids=["before the first save", "later"])
 def test_ctrl_c_in_the_mean_field(

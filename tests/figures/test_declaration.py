@@ -11,11 +11,9 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 import snapdyn as sd
-
 from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, FigureEntry, write
 from snapdyn.figures.declaration import describe
-
 
 # Other values for figures that are quick to compute.
 OTHERS: dict[str, dict[str, Any]] = {
@@ -48,7 +46,9 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     A parameter that is equal to its default counts as not given.
     """
     entry = FIGURES[id_]
-    default = next((name, field.default) for name, field in entry.parameters.model_fields.items() if name not in OTHERS[id_])
+    default = next(
+        (name, field.default) for name, field in entry.parameters.model_fields.items() if name not in OTHERS[id_]
+    )
     (figure,) = write(id_, tmp_path, parameters={id_: OTHERS[id_] | dict([default])}, formats=["png"])
     assert figure.as_claimed
     assert {check.name for check in figure.checks} == set(entry.general)
@@ -208,5 +208,3 @@ def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:
     with pytest.raises(InputError, match="expected limit in the parameters of figure own to be greater than 0, rec"):
         entry.read_parameters({"limit": 0.0})
     assert describe(entry.parameters)[:2] == ["K = 3: K; whole number", "rates = 1: rates; numbers"]
-
-

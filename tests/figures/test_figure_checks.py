@@ -158,5 +158,3 @@ def test_figure_attention(data: Data) -> None:
     mirrored = figure.attention.values[:, :, 1, DOMINANT[1]]
     np.testing.assert_allclose(figure.attention.values[:, :, 0, DOMINANT[0]], mirrored, atol=1e-9)
     assert np.abs(figure.attention.values[:, :, 0, RAREST] - mirrored).max() > 1e-2
-
-

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib import pyplot
 import xarray
+from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -232,8 +232,6 @@ def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
     settings = {**os.environ, "MPLBACKEND": "module://notebook", "PYTHONPATH": str(tmp_path)}
     ended = subprocess.run([sys.executable, "-c", program], env=settings, check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
-
-
 
 
 def test_runs_without_classes_and_other_things(run: sd.Trajectory) -> None:

@@ -1,6 +1,7 @@
 """No two texts of a figure overlap and none leaves the page: every figure, in a column and across the page."""
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,9 +23,9 @@ EVERY_PRESET = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("id_", FIGURES)
-def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: dict[str, xarray.Dataset]) -> None:
+def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: Callable[[str], xarray.Dataset]) -> None:
     """Assert that boxes of titles, labels, notes, legends and tick labels are apart, and the width is as asked."""
-    figure = sd.figures.draw(id_, data[id_], width=width)
+    figure = sd.figures.draw(id_, data(id_), width=width)
     with house_style():
         assert overlaps(figure) == []
     assert figure.get_figwidth() == width
@@ -36,10 +37,10 @@ def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: dict[str,
 @pytest.mark.parametrize("style", PRESETS)
 @pytest.mark.parametrize("id_", FIGURES)
 def test_texts_do_not_overlap_in_presets(
-    id_: str, style: str, data: dict[str, xarray.Dataset], caplog: pytest.LogCaptureFixture
+    id_: str, style: str, data: Callable[[str], xarray.Dataset], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Assert the same in the width and with the fonts of each preset."""
-    figure = sd.figures.draw(id_, data[id_], style=style)
+    figure = sd.figures.draw(id_, data(id_), style=style)
     with house_style(style=style):
         assert overlaps(figure) == []
     assert not caplog.records  # a font lacks a sign

@@ -95,9 +95,7 @@ def test_random_classes(tmp_path: Path, K: int, Q: int, correlation: str, seed: 
 
     Written to a run file, P inline or as a sparse table, the classes are read with the same bits.
     """
-    classes = sd.random_classes(
-        K, num_queries=min(Q, K), correlation=correlation, uniform_prior=False, seed=seed
-    )
+    classes = sd.random_classes(K, num_queries=min(Q, K), correlation=correlation, uniform_prior=False, seed=seed)
     np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
     assert classes.prior.sum() == pytest.approx(1.0, rel=1e-14)
     assert (np.abs(classes.eigenvalues()).max() * K < 1) == (correlation == "weak")
