@@ -71,9 +71,7 @@ def test_a_reader_that_has_ended_is_no_error(tmp_path: Path) -> None:
 def test_plain_text_in_a_pipe() -> None:
     """Assert no escape codes and no progress bar; signs that standard output cannot encode are escaped."""
     surroundings = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    ended = run(
-        "text", str(FABLE), "--min-count", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=surroundings
-    )
+    ended = run("text", str(FABLE), "--min-count", "1", capture_output=True, env=surroundings)
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert rb"query \u2192 next word" in ended.stdout
     assert b"\x1b" not in ended.stdout

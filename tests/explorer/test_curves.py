@@ -131,7 +131,7 @@ def test_runs_are_on_the_quotient(settings: Settings) -> None:
 
 
 def test_rates_and_lengths() -> None:
-    """Assert equal curves at equal eta_Y t and eta_Z/eta_Y, and that the effect of finite sequences falls as 1/(T-1)."""
+    """Assert equal curves at equal eta_Y t and eta_Z/eta_Y, and that finite sequences differ by about 1/(T-1)."""
     settings = {"num_classes": 3, "vocab_size": 50, "eta_Z": 0.5}
     infinite = compute_curves(Settings(**settings))  # type: ignore[arg-type]
     faster = compute_curves(Settings(3, 50, eta_Y=10.0, eta_Z=5.0))

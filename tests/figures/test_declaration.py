@@ -46,10 +46,13 @@ def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None
     A parameter that is equal to its default counts as not given.
     """
     entry = FIGURES[id_]
-    default = next(
-        (name, field.default) for name, field in entry.parameters.model_fields.items() if name not in OTHERS[id_]
+    name = next(name for name in entry.parameters.model_fields if name not in OTHERS[id_])
+    (figure,) = write(
+        id_,
+        tmp_path,
+        parameters={id_: OTHERS[id_] | {name: entry.parameters.model_fields[name].default}},
+        formats=["png"],
     )
-    (figure,) = write(id_, tmp_path, parameters={id_: OTHERS[id_] | dict([default])}, formats=["png"])
     assert figure.as_claimed
     assert {check.name for check in figure.checks} == set(entry.general)
     assert figure.png.name != f"figure_{id_}.png"

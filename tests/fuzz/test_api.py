@@ -81,6 +81,7 @@ def calls(folder: Path) -> dict[str, Call]:
     steps = {"t": 1.0, "eta_Y": 1.0, "vocab_size": 10, "num_classes": 2}
     growth = {**steps, "eta_Z": 0.5, "rho0": 1.5}
     overlap = {"num_classes": 5, "vocab_size": 1000, "overlap": 0.4}
+    over_time = {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0}
     of_classes = {"classes": classes(), **rates}
     training = {**of_classes, "steps": 5, "batch_size": 2, "seq_len": 7, "momentum": 0.5, "record": [0, 5]}
     system = sd.MeanField(**of_classes)
@@ -101,13 +102,11 @@ def calls(folder: Path) -> dict[str, Call]:
         "xi": growth,
         "growth_exponent": growth,
         "growth_exponent_pieces": growth,
-        **dict.fromkeys(("u_minus", "u_plus", "u_peak", "omega_1"), {"vocab_size": 10}),
+        **{name: {"vocab_size": 10} for name in ("u_minus", "u_plus", "u_peak", "omega_1")},
         "transition_time": {"num_classes": 2, "vocab_size": 10, "eta_Y": 1.0},
         "transition_time_with_overlap": {**overlap, "eta_Y": 1.0},
         "first_ladder_gaps": overlap,
-        **dict.fromkeys(
-            ("ladder_gaps", "largest_ladder_gap", "overlap_decoder"), {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0}
-        ),
+        **{name: over_time for name in ("ladder_gaps", "largest_ladder_gap", "overlap_decoder")},
         "relative_gain": {"initial_gain": 0.5, "growth_of_logit": 0.2},
         "distinct_profile": {"distinct_probabilities": [0.2, 0.3]},
         "speed_coefficients": {"E_prime": [[0.0, 0.1], [0.1, 0.0]], "vocab_size": 50},

@@ -35,8 +35,8 @@ seeds = st.integers(0, 2**63 - 1)
 def test_the_decoder(s: float, factor: float, eta_Y: float, V: int, K: int) -> None:
     """Assert (V-1) u + exp(u) - 1 = V eta_Y s for u = V h(s), s visits: Eq. (45) after one integration.
 
-    h does not fall, the error of the decoder does not rise, and h <= eta_Y s/V. At t = s steps, 0 <= gamma <= gamma(t*),
-    and its integral lies between 0 and gamma(t*) t.
+    h does not fall, the error of the decoder does not rise, and h <= eta_Y s/V. At t = s steps gamma lies
+    between 0 and gamma(t*), and its integral between 0 and gamma(t*) t.
     """
     both = [s, factor * s]
     h, error = analytic.h(both, eta_Y, V), analytic.error_norm(both, eta_Y, V)
