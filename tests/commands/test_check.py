@@ -39,7 +39,7 @@ def test_the_latex_table_lists_what_applies(tmp_path: Path, capsys: pytest.Captu
     table = capsys.readouterr().out
     assert "statement & conditions & verdict" in table.lower()
     assert run(tmp_path, "--theorems", "--format", "json", only=only) == 0
-    assert [claim["id"] for claim in json.loads(capsys.readouterr().out)["claims"]] == ["theorem4"]
+    assert [claim["id"] for claim in json.loads(capsys.readouterr().out)["claims"]] == ["conservation", "theorem4"]
 
 
 def test_ctrl_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_the_length_of_the_sequences_is_shown(
     [
         (SMALL, "steps = 10", "step = 10", "did you mean 'steps'"),
         (SMALL, "loss = true", "los = true", "did you mean 'loss'"),
-        (SMALL, "loss = true", "", "one observable"),
+        (SMALL, "loss = true", "", "at least 1 entry"),
         (SMALL, "loss = true", "attention = [[0]]", "2 numbers"),
         (SMALL, "loss = true", 'curves = ["meanfield"]\nloss = true', "did you mean 'mean_field'"),
         (SMALL, "seeds = 2", "seeds = 0", "at least one seed"),

@@ -32,6 +32,7 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["report"], "snapdyn.report.page.build_report"),
         (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
         (["sweep", "a.toml"], "snapdyn.experiments.sweep.files.read_sweep"),
+        (["text", str(FABLE)], "snapdyn.dynamics.text.text_classes.from_text"),
         (["validate"], "snapdyn.validation.verdicts.checked"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
@@ -77,7 +78,7 @@ def test_signals(
         (["figures", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["report", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["validate", "--jobs", "0"], ["expected jobs to be a whole number of at least 1, received 0; give 1 or more"]),
-        (["validate", "lemmata"], ["did you forget --load FILE.py?"]),
+        (["validate", "nothing"], ["did you forget --load FILE.py?"]),
         (["figures", "zzz"], ["expected figure to be one of 2, 3"]),
     ],
 )

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import csv
-import signal
-import subprocess
-import sys
-import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -62,28 +57,6 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     assert captured.out == ""
     assert says in captured.err
     assert captured.err.count("\n") == 1
-
-
-@pytest.mark.slow
-def test_ctrl_c_while_reading(tmp_path: Path) -> None:
-    """Assert exit code 130, one line, and no file, of a run that gets the signal while it reads."""
-    text, out = tmp_path / "long.txt", tmp_path / "out"
-    text.write_bytes(FABLE.read_bytes() * 20_000)
-    with subprocess.Popen(
-        [sys.executable, "-m", "snapdyn", "text", str(text), *SMALL, "--out", str(out)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # A shell's background job ignores Ctrl-C, and its children inherit that.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),
-    ) as run:  # fmt: skip
-        deadline = time.monotonic() + 60
-        while not out.is_dir() and time.monotonic() < deadline:  # made before the first word is read
-            time.sleep(0.01)
-        run.send_signal(signal.SIGINT)
-        shown, said = run.communicate(timeout=60)
-    assert (run.returncode, shown) == (130, "")
-    assert said.startswith("snapdyn: interrupted")
-    assert said.count("\n") == 1
-    assert list(out.iterdir()) == []
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ import xarray
 
 from snapdyn.analytic import (
     largest_ladder_gap,
-    single_common_token_orbit,
     transition_time,
     transition_time_with_overlap,
 )
@@ -27,7 +26,6 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
@@ -38,7 +36,6 @@ from snapdyn.validation import ladder, observables
 from snapdyn.validation.design import design_of
 from snapdyn.validation.maps import fall_onset
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.phase_grids import orbits
 from snapdyn.validation.phase_panels import ONSET, lines_of, panels, theory_of, whole_numbers
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
@@ -273,23 +270,6 @@ def test_fine_gaps_are_those_of_the_ladder(panel: str) -> None:
                 assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
             second.append((values[i, j], float(gaps.sel(rung="leading beta").max())))
     assert not np.allclose(*np.transpose(second), rtol=1e-2)
-
-
-def test_orbits_of_many_settings_are_the_orbit_of_each() -> None:
-    """Assert the Runge-Kutta orbits against the quadrature, slow and fast; the two kinds of beta differ."""
-    times = np.geomspace(1, 1e4, 10)
-    c, K, V = np.array([0.03, 0.3, 0.001]), np.array([5, 5, 16]), np.array([1000, 100, 10**5])
-    P = np.column_stack([c, np.multiply.outer(1 - c, profile(5))])
-    for eta_Y, eta_Z in ((1e-2, 1e-5), (1e-1, 1.0)):
-        by_beta = []
-        for beta in ("exact", "leading"):
-            z = orbits(times, P, K, V, np.full(3, eta_Y), np.full(3, eta_Z), beta)
-            for i in range(3):
-                orbit = single_common_token_orbit(times, P[i, 1:], c[i], K[i], V[i], eta_Y, eta_Z, beta=beta)
-                np.testing.assert_allclose(z[i, :, 0], orbit.z_common, rtol=1e-6)
-                np.testing.assert_allclose(z[i, :, 1:], orbit.z_distinct, rtol=1e-6)
-            by_beta.append(z)
-        assert not np.allclose(*by_beta, rtol=1e-2)
 
 
 SETTINGS = {

@@ -71,143 +71,96 @@ def integrated(eta_Y: float, eta_Z: float) -> sd.Trajectory:
     return sd.integrate(sd.MeanField(classes(), eta_Y, eta_Z), [1.0])
 
 
+def sizes_of_a_box(eta: Any, arms: Any) -> sd.Box:
+    return sd.Box(eta=eta, arms=arms)
+
+
+# Values of required arguments by their names.
+USUAL: dict[str, Any] = {
+    "s": 1.0, "t": [1.0, 10.0], "t_eval": [1.0, 2.0], "x": 1.0, "num_steps": 3, "steps": 5, "Gamma": 10.0,
+    "eta_Y": 1.0, "eta_Z": 0.5, "num_classes": 5, "num_distinct": 2, "vocab_size": 1000, "rho0": 5.0, "overlap": 0.4,
+    "wbar": 0.36, "initial_gain": 0.5, "growth_of_logit": 0.2, "distinct_probabilities": [0.2, 0.3],
+    "common_probability": 0.5, "common_attention": 0.3, "E_prime": [[0.0, 0.1], [0.1, 0.0]], "first": 1.0, "last": 10.0,
+    "seq_len": 100, "P": [[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], "query": [5, 5], "z": np.zeros((1, 3)), "n": 0, "l": 1,
+    "name": "n", "label": "n", "unit": "1", "id": "n", "source": "own", "title": "N", "statement": "n", "caption": "n.",
+    "xlabel": "x", "ylabel": "y", "quantity": "q", "what": "error", "rung": "SGD", "measured": 1.0, "value": 1.0,
+    "required": "Q = 1", "values": nothing, "compute": nothing, "draw": nothing, "measure": nothing,
+    "function": nothing, "momentum": 0.5, "claim": "lemma13", "seed": 0, "number": 0,
+    "eta": (0.1, 1.0, "log"), "arms": (2, 10), "results": (), "rows": (), "dataset": xarray.Dataset(),
+}  # fmt: skip
+
+
 def calls(folder: Path) -> dict[str, Call]:
     """Public callables by name, each with arguments that give a result."""
-    text = folder / "text.txt"
-    text.write_text("one two three two one three\n" * 40)
-    saved = trajectory().save(folder / "run.nc")
-    rates = {"eta_Y": 1.0, "eta_Z": 0.5}
-    visits = {"s": 1.0, "eta_Y": 1.0, "vocab_size": 10}
-    steps = {"t": 1.0, "eta_Y": 1.0, "vocab_size": 10, "num_classes": 2}
-    growth = {**steps, "eta_Z": 0.5, "rho0": 1.5}
-    overlap = {"num_classes": 5, "vocab_size": 1000, "overlap": 0.4}
-    over_time = {**overlap, "t": [1.0, 10.0], "eta_Y": 1.0}
-    of_classes = {"classes": classes(), **rates}
-    training = {**of_classes, "steps": 5, "batch_size": 2, "seq_len": 7, "momentum": 0.5, "record": [0, 5]}
-    system = sd.MeanField(**of_classes)
-    of_solver = {"system": system, "t_eval": [1.0, 2.0], "rtol": 1e-6}
-    line = Line("line", np.arange(2.0), np.arange(2.0))
-    family = sd.Family("two", num_classes=(2, 2))
-    drift = {"x": 1.0, "num_classes": 2, "rho0": 20.0, "wbar": 0.36, "wbar_slope": 0.05}
-    of_profile = {"Gamma": 10.0, "num_classes": 2, "rho0": 5.0, "profile": analytic.distinct_profile([0.2, 0.3]),
-                  "vocab_size": 10}  # fmt: skip
-    z = {"z": np.zeros((1, 3))}
-    closed_forms = {
-        "h": visits,
-        "error_norm": visits,
-        "gamma": steps,
-        "gamma_integral": steps,
-        "discrete_h": {"num_steps": 3, "eta_Y": 1.0, "vocab_size": 10},
-        "common_token_logit": growth,
-        "xi": growth,
-        "growth_exponent": growth,
-        "growth_exponent_pieces": growth,
-        **{name: {"vocab_size": 10} for name in ("u_minus", "u_plus", "u_peak", "omega_1")},
-        "transition_time": {"num_classes": 2, "vocab_size": 10, "eta_Y": 1.0},
-        "transition_time_with_overlap": {**overlap, "eta_Y": 1.0},
-        "first_ladder_gaps": overlap,
-        **{name: over_time for name in ("ladder_gaps", "largest_ladder_gap", "overlap_decoder")},
-        "relative_gain": {"initial_gain": 0.5, "growth_of_logit": 0.2},
-        "distinct_profile": {"distinct_probabilities": [0.2, 0.3]},
-        "speed_coefficients": {"E_prime": [[0.0, 0.1], [0.1, 0.0]], "vocab_size": 50},
-        "growth_exponent_of_profile": of_profile,
-        "bounds_of_growth": of_profile,
-        "growth_and_common_logit": {"Gamma": 10.0, "num_classes": 2, "rho0": 5.0, "wbar": 0.36, "vocab_size": 10},
-        "growth_exponent_with_drift": drift,
-        "error_of_consistent_form": drift,
-        "single_common_token_orbit": {
-            "t": [1.0, 10.0], "distinct_probabilities": [0.2, 0.3], "common_probability": 0.5, "num_classes": 3,
-            "vocab_size": 50, **rates,
-        },
+    (folder / "text.txt").write_text("one two three two one three\n" * 40)
+    run, system, family = trajectory(), sd.MeanField(classes(), 1.0, 0.5), sd.Family("two", num_classes=(2, 2))
+    line, instance = Line("line", np.arange(2.0), np.arange(2.0)), family.draw(0, 0)
+    usual = USUAL | {
+        "classes": classes(), "system": system, "systems": [system], "profile": analytic.distinct_profile([0.2, 0.3]),
+        "path": run.save(folder / "run.nc"), "paths": folder / "text.txt", "lines": (line,),
+        "runs": [sd.SGD(classes(), 1.0, 0.5, 5, 2)], "entry": figures.FigureEntry("f", "F", "f.", nothing, nothing),
+        "axes": {"eta_Y": [1.0, 2.0], "eta_Z": [1.0, 2.0]},
     }  # fmt: skip
-    run, token, instance = trajectory(), {"n": 0, "l": 1}, family.draw(0, 0)
+
+    def call(function: Callable[..., Any], then: Callable[[Any], Any] = nothing, **given: Any) -> Call:
+        """A call with the usual values of required arguments; `given` are others."""
+        taken = inspect.signature(function).parameters.values()
+        needed = (each.name for each in taken if each.default is each.empty and each.kind is not each.VAR_KEYWORD)
+        return Call(function, {name: usual[name] for name in needed if name not in given} | given, then=then)
+
     evidence = [getattr(sd.Evidence(), role) for role in ("holds", "corrected", "outside", "control")]
-    of_class = ("support", "check_class", "distinct_tokens", "common_tokens")
-    of_logits = ("check_z", "attention_entries", "decoder_inputs", "gram", "E", "E_prime", "eigenvalues")
+    of_class = (
+        "support", "check_class", "distinct_tokens", "common_tokens", "check_z", "attention_entries", "decoder_inputs",
+        "gram", "E", "E_prime", "eigenvalues",
+    )  # fmt: skip
+    plain = [
+        *filter(inspect.isfunction, (getattr(analytic, name) for name in analytic.__all__)),
+        *(getattr(classes(), name) for name in of_class),
+        run.entropy, run.token_attention, run.growth_factor, family.draw,
+        sd.fluctuations(classes(), 0.1, 0.1, [0.0]).band, sd.syn_medium, sd.single_common_token, sd.random_classes, sd.log_times,
+        dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder, sd.FiniteLengthMeanField, sd.load,
+        sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box, sd.Evidence,
+        validation.equation_text, figures.compute,
+    ]  # fmt: skip
+    training = {"batch_size": 2, "seq_len": 7, "record": [0, 5]}
     quick = [
-        *(Call(getattr(analytic, name), given) for name, given in closed_forms.items()),
-        *(Call(getattr(classes(), name), {"n": 0}) for name in of_class),
-        *(Call(getattr(classes(), name), z) for name in of_logits),
-        *(Call(role, {"what": "error", "rung": "closed form", "measured": 1.0, "at_most": 2.0}) for role in evidence),
-        Call(run.entropy, {}),
-        Call(run.token_attention, token),
-        Call(run.relative_gain, {**token, "l0": 0}),
-        Call(run.growth_factor, token),
-        Call(run.save, {"path": folder / "saved.nc"}),
-        Call(
-            sd.SequenceClasses,
-            {"P": [[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], "query": [5, 5], "next_token": [0, 1], "prior": [1.0, 2.0],
-             "vocab_size": 10},
-        ),
-        Call(sd.syn_medium, {"num_queries": 2}),
-        Call(sd.single_common_token, {"num_classes": 2, "num_distinct": 2, "common_probability": 0.3, "vocab_size": 10}),
-        Call(sd.random_classes, {"num_classes": 3, "num_common": 1, "num_distinct": 2, "vocab_size": 20}),
-        Call(sd.from_text, {"paths": text, "window": 2, "min_count": 2, "min_token_count": 1, "max_classes": 10}),
-        Call(sd.log_times, {"first": 1.0, "last": 10.0, "count": 3}),
-        Call(dynamics.momentum_clock, {"steps": [1.0, 2.0], "momentum": 0.5}),
-        Call(sd.MeanField, of_classes),
-        Call(sd.FrozenDecoder, {"classes": classes(), "eta_Y": 1.0}),
-        Call(sd.ModifiedDecoder, of_classes),
-        Call(sd.FiniteLengthMeanField, {**of_classes, "seq_len": 100}),
-        Call(sd.sgd, {**training, "threads": 1}),
-        Call(sd.SGD, training, then=lambda made: made.run()),
-        Call(sd.sgd_runs, {"runs": [sd.SGD(**training)], "threads": 1}),
-        Call(sd.fluctuations(classes(), 0.1, 0.1, [0.0]).band, {}),
-        Call(sd.load, {"path": saved}),
-        Call(validation.load_claims, {"path": folder / "none.py"}),
-        Call(sd.train_transformer, {"paths": folder / "none", "learning_rate": 0.1}),
-        Call(sd.validate, {"only": ["lemma13"], "jobs": 1}),
-        Call(sd.register, {"entry": figures.FigureEntry("f", "F", "f.", nothing, nothing)}),
-        Call(figures.FigureEntry, {"id": "f", "title": "F", "caption": "f.", "compute": nothing, "draw": nothing}),
-        Call(sd.claim, {"id": "c", "source": "own", "title": "C", "statement": "c"}, then=lambda made: made(nothing)),
-        Call(sd.Observable, {"name": "o", "label": "o", "unit": "1", "values": nothing}),
-        Call(sd.Event, {"function": nothing}),
-        Call(lambda eta, arms: sd.Box(eta=eta, arms=arms), {"eta": (0.1, 1.0, "log"), "arms": (2, 10)}),
-        Call(sd.Evidence, {}),
-        Call(sd.Measured, {"value": 1.0, "at_most": 2.0}),
-        Call(sd.Requirement, {"name": "r", "required": "Q = 1", "measure": nothing, "at_most": 1.0}),
-        Call(sd.Property, {"name": "p", "rung": "SGD", "measure": nothing, "domain": family, "evaluations": (1, 2)}),
-        Call(sd.Family, {"name": "two", "num_classes": (2, 2)}, then=lambda made: made.draw(0, 0)),
-        Call(family.draw, {"seed": 0, "number": 0}),
-        Call(sd.Instance.of, {**of_classes, "t_end": 10.0}),
-        Call(
+        *map(call, plain),
+        *(call(role, at_most=2.0) for role in evidence),
+        call(run.relative_gain, l0=0),
+        call(run.save, path=folder / "saved.nc"),
+        call(sd.from_text, window=2, min_count=2, min_token_count=1, max_classes=10),
+        call(sd.sgd, **training, threads=1),
+        call(sd.SGD, lambda made: made.run(), **training),
+        call(sd.sgd_runs, threads=1),
+        call(validation.load_claims, path=folder / "none.py"),
+        call(sd.train_transformer, paths=folder / "none", learning_rate=0.1),
+        call(sd.validate, only=["lemma13"], jobs=1),
+        *(call(kind, at_most=2.0) for kind in (sd.Measured, sd.Requirement)),
+        call(sd.SequenceClasses, next_token=[0, 1], prior=[1.0, 2.0], vocab_size=10),
+        call(sd.Property, domain=family, evaluations=(1, 2)),
+        call(sd.Family, lambda made: made.draw(0, 0), num_classes=(2, 2)),
+        call(sd.Instance.of, t_end=10.0),
+        call(
             sd.Instance,
-            {entry.name: getattr(instance, entry.name) for entry in fields(instance) if entry.init},
-            then=lambda made: made.correlation,
+            lambda made: made.correlation,
+            **{entry.name: getattr(instance, entry.name) for entry in fields(instance) if entry.init},
         ),
-        Call(Line, {"label": "line", "x": [1.0], "y": [2.0]}),
-        Call(sd.Picture, {"xlabel": "t", "ylabel": "z", "lines": (line,), "verticals": (("t0", 1.0),)}),
-        Call(
-            Map,
-            {"title": "m", "xlabel": "x", "ylabel": "y", "quantity": "q", "x": [1.0, 2.0], "y": [1.0],
-             "violation": [[0.0, 1.0]], "threshold": 0.5, "boundaries": (line,)},
-        ),
-        Call(validation.fit_order, {"x": [0.1, 0.2, 0.4, 0.8], "y": [0.1, 0.2, 0.4, 0.8]}),
-        Call(validation.equation_text, {"rows": ()}),
-        Call(figures.write, {"ids": ["none"], "out": folder / "figures", "width": 5.0, "style": "icml"}),
-        Call(figures.compute, {"id": "none"}),
-        Call(figures.draw, {"id": "none", "dataset": xarray.Dataset(), "width": 5.0, "style": "icml"}),
-    ]  # fmt: skip
+        call(Line, x=[1.0], y=[2.0]),
+        call(sd.Picture, verticals=(("t0", 1.0),)),
+        call(Map, x=[1.0, 2.0], y=[1.0], violation=[[0.0, 1.0]], threshold=0.5, boundaries=(line,)),
+        call(validation.fit_order, x=[0.1, 0.2, 0.4, 0.8], y=[0.1, 0.2, 0.4, 0.8]),
+        call(figures.write, ids=["none"], out=folder / "figures", width=5.0, style="icml"),
+        call(figures.draw, id="none", width=5.0, style="icml"),
+    ]
     integrating = [
-        Call(
-            sd.SingleCommonToken,
-            {"num_classes": 2, "vocab_size": 10, **rates, "rho0": 2.0},
-            then=lambda made: sd.integrate(made, [1.0, 2.0]),
-        ),
-        Call(sd.integrate, of_solver),
-        Call(integrated, rates),
-        Call(dynamics.whole_run, of_solver),
-        Call(sd.integrate_many, {"systems": [system], "t_eval": [1.0], "threads": 1, "rtol": 1e-6}),
-        Call(sd.fluctuations, {**of_classes, "t_eval": [0.0, 1.0], "rtol": 1e-4}),
-        Call(sd.ladder, {**of_classes, "t_eval": [1.0, 2.0], "seeds": 2, "max_steps": 100}),
-        Call(sd.check, {**of_classes, "t_end": 10.0, "only": "lemma13"}),
-        Call(
-            sd.boundary,
-            {"claim": "lemma13", "classes": classes(), "axes": {"eta_Y": [1.0, 2.0], "eta_Z": [1.0, 2.0]},
-             "t_end": 10.0},
-        ),
-        Call(validation.equation_table, {"results": ()}),
-    ]  # fmt: skip
+        *map(call, (sd.integrate, integrated, dynamics.whole_run, validation.equation_table)),
+        call(sd.SingleCommonToken, lambda made: sd.integrate(made, [1.0, 2.0])),
+        call(sd.integrate_many, threads=1, rtol=1e-6),
+        call(sd.fluctuations, rtol=1e-4),
+        call(sd.ladder, seeds=2, max_steps=100),
+        call(sd.check, eta_Y=1.0, eta_Z=0.5, t_end=10.0, only="lemma13"),
+        call(sd.boundary, t_end=10.0),
+    ]
     named = {each.function.__qualname__: each for each in quick}
     return named | {each.function.__qualname__: replace(each, integrates=True) for each in integrating}
 
