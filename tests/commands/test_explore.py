@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from snapdyn.commands.main import main
+from tests.helpers import sentence
 
 
 class Server:
@@ -38,9 +39,7 @@ def test_without_marimo_it_says_what_to_install(
     """Assert one sentence and exit code 2 where the extra is missing."""
     monkeypatch.setitem(sys.modules, "marimo", None)
     assert main(["explore"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "pip install 'snapdyn[explore]'" in err
+    assert "pip install 'snapdyn[explore]'" in sentence(capsys)
 
 
 @pytest.mark.parametrize("code", [0, 1])

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from snapdyn.commands import terminal
-from snapdyn.commands.main import main
-from tests.experiments.helpers import TABLE
 from tests.helpers import FABLE
 
 
@@ -104,21 +102,3 @@ def test_names_of_files_are_shown_in_one_line(tmp_path: Path, capsys: pytest.Cap
     escaped = r"a\u202ecba\nb\x1b[31m \u2066"
     assert captured.out == f"saved      {escaped}, {tmp_path / 'a.nc'}\n" + escaped.replace(r"\n", "\n") + "\n"
     assert captured.err == f"snapdyn: received {escaped.replace(chr(92) + 'n', ' ')}\n"
-
-
-def test_a_command_shows_the_name_of_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that `simulate`, `examples` and `figures` print no raw sign of the name of a folder."""
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "run.toml"
-    file.write_text(TABLE)
-    for arguments in (
-        ["simulate", "run.toml", "--out", f"{ODD_NAME}/a.nc"],
-        ["examples", ODD_NAME],
-        ["figures", "attention", "--out", ODD_NAME],
-    ):
-        assert main(arguments) == 0
-        captured = capsys.readouterr()
-        assert r"a\u202ecba\nb\x1b[31m \u2066" in captured.out
-        assert all(sign.isprintable() or sign == "\n" for sign in captured.out + captured.err)

@@ -14,7 +14,6 @@ from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute
-from snapdyn.validation.rungs.run import single_common_profile
 
 COMMON = "growth_factor 0 0"
 OBSERVABLES = ["loss", "entropy 1", COMMON, "relative_gain 0 2 1"]
@@ -130,17 +129,6 @@ def test_transition_times_stand_only_where_their_theory_applies(changes: dict[st
     named = "Adam" if changes.get("optimizer") == "adam" else "SGD"
     assert f"{named} step" in figure.axes[-1].get_xlabel()
     assert any(named in text.get_text() for text in figure.legends[0].get_texts())
-
-
-def test_profile_of_symmetric_classes() -> None:
-    """Assert that single-common-token classes have a profile, and that other classes have none."""
-    profile = single_common_profile(single_common_token(3, 4, 0.3, 30))
-    assert profile is not None
-    assert profile.common_probability == pytest.approx(0.3)
-    assert profile.distinct_probabilities.sum() + 0.3 == pytest.approx(1)
-    assert (np.diff(profile.distinct_probabilities) < 0).all()
-    assert (profile.position == -1).sum() == 1
-    assert single_common_profile(syn_small()) is None
 
 
 def test_a_curve_that_leaves_the_expansion_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

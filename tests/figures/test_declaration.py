@@ -116,14 +116,6 @@ def test_a_fault_with_the_defaults_stays_an_error() -> None:
         del FIGURES["fails"]
 
 
-def test_rho0_follows_the_number_of_classes() -> None:
-    """Assert that in Figure 3 rho0 is K^(1/4) for every K, unless it is given."""
-    six = sd.figures.compute("3", num_classes=6)
-    assert six.attrs["rho0"] == 6**0.25
-    assert float(six.chi.sel(form="printed").isel(time=0).max()) == pytest.approx(1.0)
-    assert sd.figures.compute("3", rho0=2.0).attrs["rho0"] == 2.0
-
-
 @pytest.mark.parametrize(
     ("id_", "values", "message"),
     [
@@ -179,15 +171,6 @@ def test_equal_entries_of_a_list(id_: str, name: str) -> None:
         expected = f"^expected {name} in .* figure {id_} with different values, received 1 more than once; give"
         with pytest.raises(InputError, match=expected):
             entry.read_parameters(values)
-
-
-def test_rates_of_figure_5_in_any_order() -> None:
-    """Assert that the claims are those of the same rates in increasing order, but for steps from rate to rate."""
-    dataset = sd.figures.compute("5", rate=[1.0, 0.1, 0.5], seeds=2)
-    checks, of_sorted = (FIGURES["5"].numbers(data) for data in (dataset, dataset.sortby("rate")))
-    assert [check.value for check in checks[:1] + checks[3:5]] == [
-        check.value for check in of_sorted[:1] + of_sorted[3:5]
-    ]
 
 
 def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:

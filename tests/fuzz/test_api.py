@@ -5,7 +5,6 @@ import signal
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -20,6 +19,7 @@ import xarray
 import snapdyn as sd
 from snapdyn import analytic, dynamics, errors, figures, validation
 from snapdyn.validation.pictures import Line, Map
+from tests.fuzz.conftest import Attack
 from tests.fuzz.odd_values import ODD
 
 # A call that takes longer counts as one that hangs; the first call of a kernel compiles it.
@@ -117,9 +117,9 @@ def calls(folder: Path) -> dict[str, Call]:
         *filter(inspect.isfunction, (getattr(analytic, name) for name in analytic.__all__)),
         *(getattr(classes(), name) for name in of_class),
         run.entropy, run.token_attention, run.growth_factor, family.draw,
-        sd.fluctuations(classes(), 0.1, 0.1, [0.0]).band, sd.syn_medium, sd.single_common_token, sd.random_classes, sd.log_times,
-        dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder, sd.FiniteLengthMeanField, sd.load,
-        sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box, sd.Evidence,
+        sd.fluctuations(classes(), 0.1, 0.1, [0.0]).band, sd.syn_medium, sd.single_common_token, sd.random_classes,
+        sd.log_times, dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder, sd.FiniteLengthMeanField,
+        sd.load, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box, sd.Evidence,
         validation.equation_text, figures.compute,
     ]  # fmt: skip
     training = {"batch_size": 2, "seq_len": 7, "record": [0, 5]}
@@ -212,9 +212,7 @@ def ending(call: Call, odd: dict[str, str], patience: float = PATIENCE) -> tuple
 # A stop while a kernel is compiled is printed and forgotten.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_odd_arguments_end_in_a_result_or_one_sentence(
-    trials: Callable[[int, int], int],
-    seed: int,
-    endings: Counter[str],
+    attack: Attack,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -222,18 +220,18 @@ def test_odd_arguments_end_in_a_result_or_one_sentence(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     public = calls(tmp_path)
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    rng = attack.draws()
     names, odd_names = list(public), list(ODD)
     for call in public.values():
         if call.integrates:  # compiles the kernels without a limit
             ending(call, {}, SECONDS)
     wrong: dict[str, str] = {}
-    for _ in range(trials(300, 8000)):
+    for _ in attack.trials(300, 8000):
         name = names[rng.integers(len(names))]
         replaced = rng.permutation(list(public[name].arguments))[: 1 + int(rng.random() < 0.25)]
         odd = {str(argument): odd_names[rng.integers(len(odd_names))] for argument in replaced}
         how, what = ending(public[name], odd)
-        endings[how] += 1
+        attack.endings[how] += 1
         if how == "other":
             wrong.setdefault(f"{name}({', '.join(f'{key}={value}' for key, value in odd.items())})", what)
     assert not wrong, f"{len(wrong)} calls:\n" + "\n".join(f"{call}: {what}" for call, what in wrong.items())

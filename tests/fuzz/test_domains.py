@@ -77,18 +77,6 @@ def test_the_growth_exponent_rises(
 
 
 @searched
-@given(st.integers(1, 30), st.integers(1, 10), st.floats(1e-6, 1 - 1e-6))
-def test_classes_with_one_common_token(K: int, d: int, p: float) -> None:
-    """Assert that rows of P sum to 1, that only token 0 is common (K > 1), and that classes share nothing else."""
-    classes = sd.single_common_token(K, d, p)
-    np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
-    assert classes.common_tokens().tolist() == ([0] if K > 1 else [])
-    np.testing.assert_array_equal(classes.P[:, [0]].toarray(), p)
-    overlap = p**2 / (classes.P.toarray()[0] @ classes.P.toarray()[0])
-    np.testing.assert_allclose(classes.E()[~np.eye(K, dtype=bool)], overlap, rtol=1e-12)
-
-
-@searched
 @given(st.integers(2, 6), st.integers(1, 3), st.sampled_from(["weak", "strong"]), seeds, st.booleans())
 def test_random_classes(tmp_path: Path, K: int, Q: int, correlation: str, seed: int, in_table: bool) -> None:
     """Assert that rows and prior sum to 1, and that |lambda_1(E)| K is on the side that `correlation` says.

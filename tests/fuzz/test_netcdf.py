@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,9 @@ from snapdyn.dynamics.files import netcdf
 from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
+from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import Trial, endings_of, refusal
 
-Trials = Callable[[int, int], int]
 Damage = Callable[[bytes, np.random.Generator], bytes]
 HANG = 60.0  # seconds; a trial that takes longer is ended and counted
 LIMIT = 3.0  # seconds, of a file of another program or with a forged digest
@@ -106,29 +105,31 @@ def forged(whole: bytes, rng: np.random.Generator) -> bytes:
 def test_damaged_files_are_refused(
     write: Callable[[Path], Path],
     load_file: Callable[[Path], Any],
-    trials: Trials,
-    seed: int,
-    endings: Counter[str],
+    attack: Attack,
     tmp_path: Path,
 ) -> None:
     """Assert that no damaged file loads, no load hangs, and nothing but InputError of one line is raised."""
-    endings.update(endings_of(loading(load_file, write(tmp_path / "a.nc"), damaged), trials(100, 1200), seed, HANG))
-    assert set(endings) <= {"refused", "damage undone"}
+    attack.endings.update(
+        endings_of(
+            loading(load_file, write(tmp_path / "a.nc"), damaged), len(attack.trials(100, 1200)), attack.seed, HANG
+        )
+    )
+    assert set(attack.endings) <= {"refused", "damage undone"}
 
 
-def test_forged_files_do_not_crash(trials: Trials, seed: int, endings: Counter[str], tmp_path: Path) -> None:
+def test_forged_files_do_not_crash(attack: Attack, tmp_path: Path) -> None:
     """Assert of damaged files with a digest of their own that they load, are refused, or are ended at the limit."""
     trial = loading(load, trajectory(tmp_path / "a.nc"), forged)
-    endings.update(endings_of(trial, trials(60, 1200), seed, LIMIT))
-    assert set(endings) <= {"refused", "loaded", "ended at the limit"}
+    attack.endings.update(endings_of(trial, len(attack.trials(60, 1200)), attack.seed, LIMIT))
+    assert set(attack.endings) <= {"refused", "loaded", "ended at the limit"}
 
 
-def test_damaged_files_without_a_digest_end(trials: Trials, seed: int, endings: Counter[str], tmp_path: Path) -> None:
+def test_damaged_files_without_a_digest_end(attack: Attack, tmp_path: Path) -> None:
     """Assert of files of another program that each ends within its limit, by values or InputError of one line."""
-    rng = np.random.default_rng(seed)
+    rng = attack.draws()
     path = trajectory(tmp_path / "a.nc")
     whole = path.read_bytes()[:-TRAILER_SIZE]
-    for _ in range(trials(4, 100)):
+    for _ in attack.trials(4, 100):
         # HDF5's own data lie here and there; most of the damage by zeros falls on them or on numbers.
         content = bytearray(whole)
         for place in rng.integers(len(whole) - 48, size=rng.integers(1, 4)):
@@ -137,9 +138,9 @@ def test_damaged_files_without_a_digest_end(trials: Trials, seed: int, endings: 
         started = time.perf_counter()
         try:
             read_foreign(path, ["time", "z", "loss"], LIMIT)
-            endings["loaded"] += 1
+            attack.endings["loaded"] += 1
         except InputError as error:
             ending = "ended at the limit" if "within" in str(error) else "refused"
-            endings[ending if str(error).isprintable() else "several lines"] += 1
+            attack.endings[ending if str(error).isprintable() else "several lines"] += 1
         assert time.perf_counter() - started < 60 * LIMIT
-    assert not endings["several lines"]
+    assert not attack.endings["several lines"]
