@@ -26,19 +26,15 @@ CHECKS: list[tuple[str, Any, Any, dict[str, Any], str]] = [
     ("pair", (1.0,), (1.0, 2.0), {}, r"two numbers, received \(1.0,\); write \(first, second\)"),
     ("number", "1", np.inf, {}, "to be a number, received '1'; give one real number"),
     ("positive", 0.0, 1e-300, {}, "to be a positive finite number, received 0.0; give a value above 0"),
-    ("positive", 1.0, 0.5, {"below": 1.0}, "to be a positive finite number below 1, received 1.0"),
     ("fraction", 1.0, 0.0, {}, "to be a finite number of at least 0 and below 1, received 1.0; 0.0 leaves it out"),
     ("real", -2.0, -1.0, {"at_least": -1.0, "at_most": 1.0}, "a finite number from -1 to 1, received -2.0; give such"),
     ("real", 1.5, 1.0, {"at_most": 1.0, "advice": "so"}, "a finite number of at most 1, received 1.5; so$"),
     ("real", 1.0, 1.5, {"above": 1.0}, "a finite number above 1, received 1.0"),
     ("whole", 2.5, 2.0, {"at_least": 1}, "a whole number of at least 1, received 2.5; give one"),
-    ("whole", 0, 1, {"at_least": 1}, "a whole number of at least 1, received 0; give 1 or more"),
     ("whole", 5, 4, {"at_least": 1, "at_most": 4}, r"a whole number in 1\.\.4, received 5; give 4 or less"),
     ("whole", 5, 4, {"at_least": 1, "at_most": 4, "advice": "so"}, r"in 1\.\.4, received 5; so$"),
-    ("whole", 2**63, 2**63 - 1, {"at_least": 0}, "a whole number of at least 0, received 9223372036854775808"),
     ("flag", "no", np.True_, {}, "to be true or false, received 'no'; write it without quotes"),
     ("flag_or", "no", "auto", {"word": "auto"}, "to be true, false or 'auto', received 'no'; write one of these"),
-    ("flag_or", 1, False, {"word": "auto"}, "to be true or false, received 1"),
     ("real_array", [[1.0], [1.0, 2.0]], [[1], [2]], {}, "to be an array of real numbers, received .*; give numbers"),
     ("finite_array", [np.nan], [-1.0], {}, "to be finite, received nan; correct this value"),
     ("finite_array", [1.0, 5.0], [1.0, 4.0], {"at_least": 1, "at_most": 4}, "to be finite and from 1 to 4, received 5"),
@@ -58,7 +54,6 @@ CHECKS: list[tuple[str, Any, Any, dict[str, Any], str]] = [
     ("positive_array", [1.0, 0.0], [5e-324], {}, "to be positive and finite, received 0; give values above 0"),
     ("time_array", [-1.0], [0.0], {}, "to be finite and at least 0, received -1; count from the start of training"),
     ("count_array", [1.0, 2.5], [1.0, 2.0], {"at_least": 1}, "a whole number of at least 1, received 2.5; give 1 or"),
-    ("count_array", [0], [1], {"at_least": 1}, "a whole number of at least 1, received 0; give 1 or more"),
 ]
 
 

@@ -269,17 +269,6 @@ SETTINGS = {
 }
 
 
-def test_theory_of_settings_is_that_of_the_classes() -> None:
-    """Assert K, V and rho of the lines against the classes that the same settings build."""
-    classes = single_common_token(3, 3, 0.2)
-    theory = theory_of(SETTINGS, {})
-    assert (classes.num_classes, classes.vocab_size) == (theory.K, theory.V)
-    assert float(theory.rho) == pytest.approx(classes.gram()[0, 1], rel=1e-12)
-    assert float(theory.time("end")) == pytest.approx(float(transition_time(3, classes.vocab_size, 1.0, kind="end")))
-    theory = theory_of(SETTINGS | {"classes": {"kind": "syn_medium"}}, {})
-    assert (theory.K, theory.V) == (20, 240)
-
-
 def diagram() -> xarray.Dataset:
     eta_Y, eta_Z = np.geomspace(0.1, 10, 4), np.geomspace(0.01, 1, 3)
     return xarray.Dataset(
