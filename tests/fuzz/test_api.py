@@ -119,8 +119,8 @@ def calls(folder: Path) -> dict[str, Call]:
         run.entropy, run.token_attention, run.growth_factor, family.draw,
         sd.fluctuations(classes(), 0.1, 0.1, [0.0]).band, sd.syn_medium, sd.single_common_token, sd.random_classes,
         sd.load, sd.log_times, dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder,
-        sd.FiniteLengthMeanField, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box, sd.Evidence,
-        validation.equation_text, figures.compute,
+        sd.FiniteLengthMeanField, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box,
+        sd.Evidence, validation.equation_text, figures.compute,
     ]  # fmt: skip
     training = {"batch_size": 2, "seq_len": 7, "record": [0, 5]}
     quick = [
