@@ -169,7 +169,7 @@ def test_theory_lies_over_a_trace_on_its_clock() -> None:
     [
         ({"curves": ["mean_feild"]}, "did you mean 'mean_field'"),
         ({"seeds": []}, "at least one seed"),
-        ({"observables": []}, "one observable"),
+        ({"observables": []}, "at least 1 entry"),
         ({"optimizer": "adam"}, "leave curves empty"),
         ({"init": "uniform"}, "leave curves empty"),
         ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),

@@ -91,8 +91,10 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.isnan(observables.late_speed(made(still[:2], [1.0, 9.0])))
     for speed, expected in ((0.09, observables.SNAPPED), (0.11, observables.MOVING)):
         monkeypatch.setattr(observables, "late_speed", lambda run, speed=speed: speed)
-        assert observables.phase(made(still, t), 5.0) == expected
-        assert observables.phase(made(still, t), np.inf) == observables.SCANNING  # nothing snaps before the transition
+        assert observables.phase(made([[0.0, 0.0]] * 3, t), 5.0) == expected
+        assert (
+            observables.phase(made([[0.0, 0.0]] * 3, t), np.inf) == observables.SCANNING
+        )  # nothing snaps before the transition
 
 
 def test_fallen_tokens_are_counted() -> None:
