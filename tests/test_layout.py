@@ -44,7 +44,7 @@ SERVED_BY = {
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
     "experiments/*_sections": "experiments/test_system_sections.py",
-    "app/prose": "report/test_mathematics.py",
+    "prose": "report/test_mathematics.py",
     "figures/files": "figures/test_drawing.py",
     "figures/layout": "figures/test_text_boxes.py",
     "figures/writing": "figures/test_drawing.py",

@@ -32,7 +32,15 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
-DIRECTIVES = {"claims", "code-cell", "commands", "findings", "include", "toctree"}  # the build of the site runs them
+DIRECTIVES = {
+    "claims",
+    "code-cell",
+    "commands",
+    "findings",
+    "include",
+    "symbols",
+    "toctree",
+}  # the build of the site runs them
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
 
 
