@@ -234,13 +234,13 @@ def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_runs_without_classes_and_other_things(run: sd.Trajectory) -> None:
+def test_runs_without_classes_and_other_things() -> None:
     """Assert that B of the reduced system is drawn; one sentence for unknown names, other classes, and no result."""
     reduced = sd.integrate(sd.SingleCommonToken(4, 100, 1.0, 0.2, rho0=2.0), [0.0, 1.0, 10.0])
     np.testing.assert_array_equal(reduced.plot("B").lines[0].get_ydata(), reduced.observable("B").reshape(-1))
     with pytest.raises(InputError, match=r"to be one of .*B.*, received 'nothing'"):
         reduced.plot("nothing")
     with pytest.raises(InputError, match="the same classes"):
-        sd.figures.plot([run, made(2, 2, 20)], "loss")
+        sd.figures.plot([made(2, 2, 20), made(3, 2, 20)], "loss")
     with pytest.raises(InputError, match="expected a Trajectory"):
         sd.figures.plot([1, 2], "loss")

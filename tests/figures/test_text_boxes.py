@@ -17,14 +17,15 @@ from snapdyn.prose import as_mathtext
 from tests.text_boxes import overlaps
 
 PAGE = 9.0  # inches of text on a page of a journal
-SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches
+SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches; drawn there by make test-all alone
 LOOKS: list[dict[str, Any]] = [{"width": 3.25}, {"width": 5.5}]
 if os.environ.get("SNAPDYN_EVERY_PRESET"):  # set by make test-all
     LOOKS += [{"style": style} for style in PRESETS]
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=lambda look: str(*look.values()))
-@pytest.mark.parametrize("id_", FIGURES)
+@pytest.mark.parametrize(
+    ("id_", "look"), [(id_, look) for id_ in FIGURES for look in LOOKS[id_ in SEVERAL_PAGES :]], ids=str
+)
 def test_texts_of_figures_do_not_overlap(
     id_: str, look: dict[str, Any], data: Callable[[str], xarray.Dataset], caplog: pytest.LogCaptureFixture
 ) -> None:
