@@ -1,19 +1,15 @@
 """Code of pages that the build of the site does not run: README, CONTRIBUTING, pages of docs/ without cells."""
 
-import ast
-import inspect
 import re
 import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
-import snapdyn
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS
@@ -114,27 +110,6 @@ def test_every_block_is_of_a_kind_that_is_tested(page: Path) -> None:
             # Without the name of a file in its first line it holds entry points of a plugin.
             groups = {f"snapdyn.{kind.kind}s" for kind in (SYSTEMS, OBSERVABLES, CLAIMS, FIGURES)}
             assert set(tomllib.loads(block.code)["project"]["entry-points"]) <= groups
-
-
-def calls(code: str) -> Iterator[tuple[str, list[str]]]:
-    """Each call `sd.name(...)` of the code: the name, and the keywords."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sd."):
-            yield ast.unparse(node.func)[3:], [each.arg for each in node.keywords if each.arg]
-
-
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
-def test_python_names_what_exists(page: Path) -> None:
-    """Assert that Python parses, in functions that no page calls and where it is left out, too.
-
-    The functions of snapdyn that it calls take its keywords.
-    """
-    for block in page_blocks(page):
-        if block.language == "python":
-            for called, keywords in calls(block.code):
-                taken = inspect.signature(attrgetter(called)(snapdyn)).parameters
-                if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
-                    assert set(keywords) <= set(taken), called
 
 
 def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)], ids=["before the first save", "later"])
+@pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)])  # before the first save, and later
 def test_ctrl_c_in_the_mean_field(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, calls: int, reached: int
 ) -> None:
