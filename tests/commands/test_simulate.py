@@ -26,6 +26,7 @@ def test_a_transformer_is_trained(
     file.write_text('[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\nseed = 3\n')
     assert main(["simulate", str(file)]) == 0
     assert load_transformer_runs(tmp_path)[0].seed == 3
+    capsys.readouterr()
     for wrong, hint in (("sed = 3", "did you mean 'seed'"), ("seed = 3.5", "seed in [transformer]")):
         file.write_text(f'[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\n{wrong}\n')
         assert main(["simulate", str(file)]) == 2
