@@ -413,8 +413,8 @@ def finite_array(
         usual = "give values above 0" if above == 0 and wrong <= 0 else "correct this value"
         advice = advice or ("round it" if whole and wrong != np.floor(wrong) else usual)
         raise InputError(f"expected {name} to be {_joined(words)}, received {wrong:g}; {advice}")
-    if increasing and (falls := array[1:] <= array[:-1]).any():
-        i = int(np.flatnonzero(falls)[0])
+    if increasing and (falls := np.diff(array.ravel()) <= 0).any():
+        i, array = int(np.flatnonzero(falls)[0]), array.ravel()
         raise InputError(
             f"expected {name} to increase, received {array[i]:g} before {array[i + 1]:g}; sort the values, each once"
         )

@@ -1,11 +1,13 @@
 """Settings of all tests."""
 
+import re
 import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from snapdyn.figures import FIGURES
 from snapdyn.registry import registries
 
 # All figures, claims of the register, and a report: made once, and slow.
@@ -18,7 +20,9 @@ class _ByFile:
 
     @staticmethod
     def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-        """Run the tests of a file in one process, for they share what is slow to make, and so do the drawn figures.
+        """Run the tests of a file in one process, for they share what is slow to make, and so do those of a figure.
+
+        Figures 6, 11 and 12 share their runs of SGD.
 
         `--dist loadgroup` does not: with pytest 9.2 the groups of pytest-xdist 3.8 have no effect.
         """
@@ -26,10 +30,13 @@ class _ByFile:
 
         class Scheduler(LoadScopeScheduling):
             def _split_scope(self, nodeid: str) -> str:
-                file = nodeid.partition("::")[0]
+                file, _, test = nodeid.partition("::")
                 if file.endswith("test_register.py"):
                     return nodeid.rpartition("/")[0]  # a chapter of the register
-                return "figures" if file.startswith("tests/figures/") else file
+                id_ = re.split(r"[-\]]", test.partition("[")[2])[0]
+                if not file.startswith("tests/figures/") or id_ not in FIGURES:
+                    return file
+                return "figure 6" if id_ in ("11", "12") else f"figure {id_}"
 
         config.option.loadscopereorder = False  # see `pytest_collection_modifyitems`
         return Scheduler(config, log)

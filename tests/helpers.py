@@ -4,11 +4,22 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 FABLE = ROOT / "tests" / "data" / "fable.txt"
 # Not part of the repository; tests that need it say so when they skip.
 WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", ROOT.parent / "shared" / "data" / "wikitext-2"))
+
+
+def sentence(capsys: pytest.CaptureFixture[str]) -> str:
+    """What a refused command has said on standard error: one line, and nothing on standard output."""
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("snapdyn: ")
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err
 
 
 def group_has_ended(group: int) -> bool:

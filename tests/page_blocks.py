@@ -69,10 +69,9 @@ def page_blocks(page: Path) -> list[Block]:
 
 @dataclass
 class Walk:
-    """What a reader has after the blocks of a page: names, what each block printed, and what ran."""
+    """What a reader has after the blocks of a page: names, and where they printed something else than it shows."""
 
     names: dict[str, object] = field(default_factory=dict)
-    printed: str = ""
     differing: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -100,7 +99,6 @@ def walk(page: Path) -> Walk:
                     if runs:
                         run_command(words)
             said = output.getvalue()
-            done.printed += said
     return done
 
 

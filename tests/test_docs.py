@@ -1,8 +1,6 @@
 """README and docs: links, paths, names and commands are those of the code; test_page_blocks.py runs the code."""
 
 import re
-import shlex
-from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from tests.helpers import ROOT
+from tests.page_blocks import page_blocks
 
 PAGES = [
     ROOT / "README.md",
@@ -24,11 +23,6 @@ ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
 FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "packaging", "paper", "tests")
 SUFFIXES = ("py", "toml", "md", "csv", "json", "cff", "cfg", "txt", "png", "yaml")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """Code blocks of a page."""
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
 
 
 def quoted(page: Path) -> list[str]:
@@ -110,21 +104,16 @@ def test_names_exist(page: Path) -> None:
     assert not exists_in_snapdyn(["dynamics", "no_such_name"])
 
 
-def commands() -> Iterator[list[str]]:
-    """Each snapdyn command of the code blocks, split into words."""
-    for page in PAGES:
-        for line in "".join(blocks(page, "sh")).splitlines():
-            if line.startswith("snapdyn "):
-                yield shlex.split(line, comments=True)[1:]
-
-
-@pytest.mark.parametrize("words", list(commands()), ids=" ".join)
-def test_commands_exist(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that the command, its options and its files exist."""
-    assert main([words[0], "--help"]) == 0
-    text = capsys.readouterr().out
-    assert [word for word in words if word.startswith("--") and word not in text] == []
-    assert [word for word in words if word.startswith("examples/") and not (ROOT / word).exists()] == []
+@each_page
+def test_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that each snapdyn command of a page, its options and its files exist, also where it is not run."""
+    for block in page_blocks(page):
+        for words, _ in block.commands():
+            if words[0] == "snapdyn" and not words[1].startswith("-"):
+                assert main([words[1], "--help"]) == 0
+                text = capsys.readouterr().out
+                assert [word for word in words if word.startswith("--") and word not in text] == []
+                assert [word for word in words if word.startswith("examples/") and not (ROOT / word).exists()] == []
 
 
 def test_number_of_figures() -> None:

@@ -69,12 +69,6 @@ def cached_properties(module: Any) -> Iterator[tuple[str, str]]:
                     yield f"{owner.__qualname__}.{name}", member.__doc__
 
 
-def test_examples_of_cached_properties_are_found() -> None:
-    """Assert that the example of `Trajectory.transition` is among those that run."""
-    found = dict(cached_properties(import_module("snapdyn.dynamics.trajectories.trajectory")))
-    assert ">>> " in found["Trajectory.transition"]
-
-
 def sections(docstring: str) -> dict[str, list[str]]:
     """Lines of each numpydoc section, by its title."""
     found: dict[str, list[str]] = {"": []}

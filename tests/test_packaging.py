@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import configparser
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +32,7 @@ def test_every_requirement_is_pinned() -> None:
     """Assert that constraints.txt pins what `make setup` installs: the dependencies and their extras."""
     pins = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
     assert pins >= set(NEEDS)
-    (extras,) = re.findall(r"^EXTRAS \?= (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (extras,) = re.findall(r"^EXTRAS \?= ([\w,]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for extra in extras.split(","):
         names = re.findall(r"^([\w-]+)", SETUP["options.extras_require"][extra], re.MULTILINE)
         assert names
@@ -66,20 +63,9 @@ def test_the_paper_is_short() -> None:
     assert cited == set(re.findall(r"@\w+\{(\w+),", works))
 
 
-def test_the_description_stands_alone(tmp_path: Path) -> None:
-    """Assert that the text for package indices has no relative link or picture, and that its commands and code run."""
+def test_descriptions() -> None:
+    """Assert that the text for package indices has no relative link; the metadata link the paper as README.md."""
     text = (ROOT / SETUP["metadata"]["long_description"].removeprefix("file: ")).read_text()
     assert re.findall(r"\]\((?!https://)", text) == []
-    (commands,), (code,) = (re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL) for language in ("sh", "python"))
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    subprocess.run(
-        ["bash", "-eu", "-c", commands.replace("pip install snapdyn\n", "")], cwd=tmp_path, check=True,
-        env=os.environ | {"PATH": path}, stdout=subprocess.DEVNULL, timeout=300,
-    )  # fmt: skip
-    exec(compile(code, "description.md", "exec"), {})
-
-
-def test_the_address_of_the_paper_is_that_of_the_readme() -> None:
-    """Assert that the metadata name the paper, by the address that README.md links to."""
     urls = dict(re.split(r" *= *", line) for line in SETUP["metadata"]["project_urls"].splitlines() if line)
     assert f"]({urls['Paper']})" in (ROOT / "README.md").read_text()

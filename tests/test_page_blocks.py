@@ -1,27 +1,21 @@
 """Code of pages that the build of the site does not run: README, CONTRIBUTING, pages of docs/ without cells."""
 
-import ast
-import inspect
 import re
 import shutil
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
 from joblib.externals.loky import get_reusable_executor
 
-import snapdyn
 from snapdyn.dynamics import SYSTEMS
-from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS
 from snapdyn.validation.observables import OBSERVABLES
 from tests.helpers import EXAMPLES, FABLE, ROOT
-from tests.page_blocks import Block, Walk, page_blocks, walk
+from tests.page_blocks import Walk, page_blocks, walk
 
 # The page of three goals, each from an empty folder: tests/test_first_hour.py runs them.
 ELSEWHERE = {ROOT / "docs" / "first_hour.md"}
@@ -34,8 +28,15 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
-DIRECTIVES = {"claims", "code-cell", "commands", "findings", "include", "toctree"}  # the build of the site runs them
-SHELL = ("snapdyn --version && false", "snapdyn --version;false", "snapdyn --version | cat", "snapdyn --version > a")
+DIRECTIVES = {
+    "claims",
+    "code-cell",
+    "commands",
+    "findings",
+    "include",
+    "symbols",
+    "toctree",
+}  # the build of the site runs them
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
 
 
@@ -62,58 +63,17 @@ def _folder_of_a_reader(folder: Path) -> Iterator[None]:
             get_reusable_executor().shutdown()
 
 
-@pytest.fixture(scope="module")
-def walked(tmp_path_factory: pytest.TempPathFactory):  # type: ignore[no-untyped-def]
-    """The walk through a page, made once."""
-
-    @cache
-    def made(page: Path) -> Walk:
-        with _folder_of_a_reader(tmp_path_factory.mktemp(page.stem)):
-            return walk(page)
-
-    return made
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_CODE, ids=name)
-def test_blocks_run_and_print_what_the_page_shows(page: Path, walked) -> None:  # type: ignore[no-untyped-def]
+def test_blocks_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     """Assert that every block without a mark runs, in the order of the page, and prints the text below it."""
-    assert walked(page).differing == []
-
-
-@pytest.mark.slow
-def test_numbers_in_comments_of_the_readme(walked) -> None:  # type: ignore[no-untyped-def]
-    """Assert the shape and the time that the comments state."""
-    names = walked(ROOT / "README.md").names
-    run, classes = names["trajectory"], names["classes"]
-    assert run.attention.shape == (run.t.size, classes.num_classes, classes.num_tokens)
-    (code,) = (block.code for block in page_blocks(ROOT / "README.md") if block.language == "python")
-    call, time = re.findall(r"^sd\.(analytic\.transition_time.*\))  # t\* = ([\d.]+)$", code, re.MULTILINE)[0]
-    assert eval(f"sd.{call}", dict(names)) == pytest.approx(float(time), rel=1e-3)
-    assert "rho0" in walked(ROOT / "README.md").printed
-
-
-def test_sweep_file_of_the_page_on_sweeps(tmp_path: Path) -> None:
-    """Assert that the file is read, with its two parameters."""
-    (block,) = (each for each in page_blocks(ROOT / "docs" / "how_to" / "sweeps.md") if each.file == "sweep.toml")
-    (tmp_path / "sweep.toml").write_text(block.code)
-    assert list(read_sweep(tmp_path / "sweep.toml").design.parameters) == ["system.eta_Y", "system.eta_Z"]
-
-
-def test_an_equation_gets_its_verdict_in_20_lines() -> None:
-    """Assert the length of the first block of the page on own theories."""
-    first = page_blocks(ROOT / "docs" / "how_to" / "own_theory.md")[0]
-    assert len([line for line in first.code.splitlines() if line.strip()]) <= 20
-
-
-def left_out() -> list[tuple[Path, Block, str]]:
-    """Each mark of the pages: page, block, and what the mark leaves out ("" for the block)."""
-    return [(page, block, start) for page in WITH_CODE for block in page_blocks(page) for start in block.left_out]
+    with _folder_of_a_reader(tmp_path):
+        assert walk(page).differing == []
 
 
 def test_few_blocks_and_commands_are_left_out() -> None:
     """Assert the number of marks, a reason in each, and that each mark leaves something out."""
-    marks = left_out()
+    marks = [(page, block, start) for page in WITH_CODE for block in page_blocks(page) for start in block.left_out]
     assert len(marks) <= 12
     assert f" {len(marks)} blocks or commands are left" in (ROOT / "docs" / "testing.md").read_text()
     for page, block, start in marks:
@@ -147,47 +107,9 @@ def test_every_block_is_of_a_kind_that_is_tested(page: Path) -> None:
         if block.file:
             assert block.file in words, f"expected a command that uses {block.file}"
         elif block.language == "toml":
-            assert entry_points(block.code), "expected the name of a file in the first line of a TOML block"
-
-
-def entry_points(text: str) -> bool:
-    """Whether TOML holds entry points of a plugin, in groups that snapdyn reads."""
-    groups = {f"snapdyn.{kind.kind}s" for kind in (SYSTEMS, OBSERVABLES, CLAIMS, FIGURES)}
-    return set(tomllib.loads(text)["project"]["entry-points"]) <= groups
-
-
-def calls(code: str) -> Iterator[tuple[str, list[str]]]:
-    """Each call `sd.name(...)` of the code: the name, and the keywords."""
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("sd."):
-            yield ast.unparse(node.func)[3:], [each.arg for each in node.keywords if each.arg]
-
-
-def attributes_of_arguments(code: str) -> Iterator[tuple[str, str]]:
-    """Each `x.name` in a function whose argument x is annotated `sd.Kind`: the kind, and the name."""
-    for function in ast.walk(ast.parse(code)):
-        if isinstance(function, ast.FunctionDef):
-            kinds = {each.arg: ast.unparse(each.annotation) for each in function.args.args if each.annotation}
-            for node in ast.walk(function):
-                if isinstance(node, ast.Attribute) and kinds.get(ast.unparse(node.value), "").startswith("sd."):
-                    yield kinds[ast.unparse(node.value)][3:], node.attr
-
-
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
-def test_python_names_what_exists(page: Path) -> None:
-    """Assert that Python parses, in functions that no page calls and where it is left out, too.
-
-    The functions of snapdyn that it calls take its keywords, and its arguments of snapdyn's kinds have the attributes.
-    """
-    for block in page_blocks(page):
-        if block.language == "python":
-            for called, keywords in calls(block.code):
-                taken = inspect.signature(attrgetter(called)(snapdyn)).parameters
-                if all(each.kind is not each.VAR_KEYWORD for each in taken.values()):
-                    assert set(keywords) <= set(taken), called
-            for kind, attribute in attributes_of_arguments(block.code):
-                known = {*dir(getattr(snapdyn, kind)), *inspect.get_annotations(getattr(snapdyn, kind))}
-                assert attribute in known, (kind, attribute)
+            # Without the name of a file in its first line it holds entry points of a plugin.
+            groups = {f"snapdyn.{kind.kind}s" for kind in (SYSTEMS, OBSERVABLES, CLAIMS, FIGURES)}
+            assert set(tomllib.loads(block.code)["project"]["entry-points"]) <= groups
 
 
 def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +128,14 @@ def test_walks_notice_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             walk_of(wrong)
         walk_of(f"<!-- not run: it is wrong -->\n{wrong}")
     walk_of("<!-- not run: `cp`: it is wrong -->\n```sh\nmake test\ncp a b\npip install 'snapdyn[text]'\n```\n")
-    for wrong in ("make tset", "pip install 'snapdyn[txet]'", *SHELL):
+    shell = (
+        "snapdyn --version && false",
+        "snapdyn --version;false",
+        "snapdyn --version | cat",
+        "snapdyn --version > a",
+    )
+    for wrong in ("make tset", "pip install 'snapdyn[txet]'", *shell):
         with pytest.raises(AssertionError):
             walk_of(f"```sh\n{wrong}\n```\n")
     with pytest.raises(SyntaxError):
         walk_of("```python\n# own.py\ndef f(:\n```\n")
-    assert list(attributes_of_arguments("def f(x: sd.Instance, y): return y.a + x.no")) == [("Instance", "no")]

@@ -21,9 +21,9 @@ TOKENS = {
     "other": ("other distinct tokens together", "C2"),
 }
 MARKS: dict[str, tuple[str, Any]] = {
-    "start": ("early law of (14) ends", ":"),
+    "start": ("early law ends", ":"),
     "peak": (r"peak of $\gamma$", "-"),
-    "end": ("late law of (14) begins", "--"),
+    "end": ("late law begins", "--"),
 }
 PANELS = {
     panel: OBSERVABLES[name].label

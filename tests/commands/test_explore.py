@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from snapdyn.commands.main import main
+from tests.helpers import sentence
 
 
 class Server:
-    """In place of the process of marimo: keeps what it was called with."""
+    """In place of the process of marimo: keeps what it was called with, and ends with a code."""
 
     called: list[Any]
+    code = 0
 
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         Server.called = [command, env]
@@ -28,7 +30,7 @@ class Server:
         pass
 
     def wait(self) -> int:
-        return 0
+        return self.code
 
 
 def test_without_marimo_it_says_what_to_install(
@@ -37,38 +39,23 @@ def test_without_marimo_it_says_what_to_install(
     """Assert one sentence and exit code 2 where the extra is missing."""
     monkeypatch.setitem(sys.modules, "marimo", None)
     assert main(["explore"]) == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1
-    assert "pip install 'snapdyn[explore]'" in err
+    assert "pip install 'snapdyn[explore]'" in sentence(capsys)
 
 
-def test_starts_marimo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the notebook of the package runs, with a token, on the port that was asked for, without a browser."""
+@pytest.mark.parametrize("code", [0, 1])
+def test_starts_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that the notebook of the package runs, with a token, on the port that was asked for, without a browser.
+
+    An end by a fault is exit code 1, with a sentence.
+    """
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(subprocess, "Popen", Server)
-    assert main(["explore", "--port", "2718", "--no-browser"]) == 0
+    monkeypatch.setattr(Server, "code", code)
+    assert main(["explore", "--port", "2718", "--no-browser"]) == code
+    assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
     command, env = Server.called
     assert command[:5] == [sys.executable, "-m", "marimo", "-y", "run"]
     assert Path(command[5]).name == "notebook.py"
     assert command[6:] == ["--token", "--port", "2718", "--headless"]
     assert env["PYTHONHASHSEED"] == "random"
     assert env["MARIMO_SKIP_UPDATE_CHECK"] == "1"
-
-
-@pytest.mark.parametrize("code", [0, 1])
-def test_exit_code_of_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that an end by a fault is exit code 1, with a sentence."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
-    monkeypatch.setattr(subprocess, "Popen", Server)
-    monkeypatch.setattr(Server, "wait", lambda self: code)
-    assert main(["explore"]) == code
-    assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
-
-
-@pytest.mark.parametrize("option", ["--port", "--no-browser"])
-def test_help(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert an example and each option in the help."""
-    assert main(["explore", "--help"]) == 0
-    out = capsys.readouterr().out
-    assert "Example: snapdyn explore" in out
-    assert option in out

@@ -1,27 +1,38 @@
-"""`snapdyn figures`: what it draws, and `--check`."""
+"""`snapdyn figures`: what it draws, its settings, `--list` and `--check`."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import snapdyn as sd
+from snapdyn.commands.figures import complete_figures, read_setting
 from snapdyn.commands.main import main
+from snapdyn.errors import InputError
+from snapdyn.figures import FIGURES, write
 
 
-def test_check_says_what_the_figure_claims(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert exit code 0, the claims with their numbers, and a wrong theory that is rejected."""
-    assert main(["figures", "8", "--out", str(tmp_path), "--check"]) == 0
+def test_settings_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert the data that Python gives for the same settings, the claims with their numbers, and where files are."""
+    out = tmp_path / "out"
+    assert main(["figures", "3", "--set", "num_classes=6", "--set", "eta_Z=0.2", "--out", str(out), "--check"]) == 0
     shown = capsys.readouterr().out
-    assert "all figures show what they claim" in shown
-    assert "rejected, as it must be" in shown
+    for words in ("all figures show what they claim", "speaks of the defaults only"):
+        assert words in shown
+    name = "figure_3_num_classes=6,eta_Z=0.2"
+    assert f"{name}.png" in shown
+    (figure,) = write("3", tmp_path / "python", parameters={"3": {"num_classes": 6, "eta_Z": 0.2}})
+    assert figure.data.read_bytes() == (out / f"{name}.nc").read_bytes()
 
 
 def test_check_fails_on_data_that_show_something_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Assert exit code 1, naming the figure, when the data do not show what the figure claims."""
+    """Assert exit code 1, naming the figure, when the data do not show what the figure claims; else wrong theories."""
+    assert main(["figures", "8", "--out", str(tmp_path), "--check"]) == 0
+    assert "rejected, as it must be" in capsys.readouterr().out
     data = sd.figures.compute("8")
     monkeypatch.setattr("snapdyn.figures.writing.compute", lambda *_, **__: data.assign(h=data.h * 1.2))
     assert main(["figures", "8", "--out", str(tmp_path), "--check"]) == 1
@@ -43,22 +54,50 @@ def test_a_full_disk_is_bad_input(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupt_of_figures(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("eta_Z=0.2", ("eta_Z", 0.2)),
+        (" K = 6 ", ("K", 6)),
+        ("eta_Y=0.5,1,2", ("eta_Y", [0.5, 1, 2])),
+        ("eta_Y=[1.0]", ("eta_Y", [1.0])),
+        ("name=plain words", ("name", "plain words")),
+    ],
+)
+def test_settings_of_the_command_line(written: str, read: tuple[str, Any]) -> None:
+    """Assert numbers, lists and texts as they are written after --set; without name or value one sentence."""
+    assert read_setting(written) == read
+    name, _, value = written.partition("=")
+    for wrong in (name, f"={value}", f"{name}="):
+        with pytest.raises(InputError, match="expected --set NAME=VALUE"):
+            read_setting(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["3", "8", "--set", "num_classes=6"], ["figure 8", "'num_classes'"]),
+        (["3", "--set", "eta_Y=1,1"], ["eta_Y", "figure 3", "different values, received 1 more"]),
+        (["3", "--width", "0.5"], ["width", "2", "40"]),
+        (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
+        (["3", "--format", "png,,svg"], ["a format to be one of png, pdf, svg", "received ''"]),
+    ],
+)
+def test_bad_settings_are_bad_input(
+    arguments: list[str], words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Assert that Ctrl-C in any other command gives exit code 130 and one sentence."""
-
-    def interrupted(*arguments: object, **options: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("snapdyn.figures.write", interrupted)
-    assert main(["figures", "--out", str(tmp_path)]) == 130
-    assert capsys.readouterr().err.startswith("snapdyn: interrupted")
+    """Assert exit code 2 and one sentence, before anything is drawn."""
+    assert main(["figures", *arguments, "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in words), error
+    assert not (tmp_path / "out").exists()
 
 
-def test_figures_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that a named figure is drawn into the folder, and where is said."""
-    assert main(["figures", "9", "--out", str(tmp_path / "pictures")]) == 0
-    picture = tmp_path / "pictures" / "figure_9.png"
-    assert picture.is_file()
-    assert str(picture) in capsys.readouterr().out
+def test_the_list_names_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert ids, titles, parameters with defaults, that nothing is drawn, and the ids that the shell completes."""
+    assert main(["figures", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert "num_classes = 10: classes K; whole number, at least 2" in shown
+    assert all(entry.title in shown for entry in FIGURES.values())
+    assert complete_figures("") == list(FIGURES)
+    assert complete_figures("1") == ["10", "11", "12"]

@@ -50,10 +50,3 @@ def test_a_signal_inside_a_callback_comes_again() -> None:
     with received_signals() as received, pytest.raises(KeyboardInterrupt):
         work()
     assert received[0] == signal.SIGTERM
-
-
-def test_handlers_are_put_back() -> None:
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with received_signals():
-        assert signal.getsignal(signal.SIGTERM) != before[1]
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -8,18 +8,7 @@ from pathlib import Path
 import pytest
 
 from snapdyn.commands import terminal
-from snapdyn.commands.main import main
-from tests.experiments.helpers import TABLE
 from tests.helpers import FABLE
-
-
-def test_a_piped_table_is_plain_and_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that brackets are text, that columns are aligned, and that long cells keep their words."""
-    long = "word " * 60
-    terminal.show_table(["id", "source"], [["a", "[own]"], ["bcd", long]])
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].index("source") == lines[1].index("[own]") == lines[2].index("word")
-    assert "\n".join(lines).count("word") == 60
 
 
 @pytest.mark.parametrize(("total", "shown"), [(1.0, "cells 50% b"), (8.0, "cells 4/8 b")])
@@ -54,18 +43,36 @@ def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[byte
     return subprocess.run([sys.executable, "-m", "snapdyn", *arguments], check=False, **options)  # type: ignore
 
 
-COMMANDS = [["--version"], ["--help"], ["validate", "--list"], ["equations"]]
+def test_a_full_device_is_one_sentence() -> None:
+    """Assert exit code 2 and one line where standard output takes nothing, whether a command or the help fills it."""
+    if not Path("/dev/full").exists():
+        pytest.skip("no device that is full on this system")
+    for arguments in (["--help"], ["equations"]):
+        with open("/dev/full", "wb") as full:
+            ended = run(*arguments, stdout=full, stderr=subprocess.PIPE)
+        assert ended.returncode == 2
+        assert ended.stderr.startswith(b"snapdyn: expected standard output to be writable, received: No space left")
+        assert ended.stderr.count(b"\n") == 1
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is full on this system")
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_full_device_is_one_sentence(arguments: list[str]) -> None:
-    """Assert exit code 2 and one line where standard output takes nothing, and code 2 where nothing takes the line."""
-    with open("/dev/full", "wb") as full:
-        ended = run(*arguments, stdout=full, stderr=subprocess.PIPE)
-    assert ended.returncode == 2
-    assert ended.stderr.startswith(b"snapdyn: expected standard output to be writable, received: No space left")
-    assert ended.stderr.count(b"\n") == 1
+def test_a_reader_that_has_ended_is_no_error(tmp_path: Path) -> None:
+    """Assert exit code 0 and silence where nobody reads standard output, as after `| head -1`, and whole files."""
+    for arguments in (["--help"], ["examples", str(tmp_path)]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        ended = run(*arguments, stdout=writer, stderr=subprocess.PIPE)
+        os.close(writer)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (tmp_path / "theories").is_dir()
+
+
+def test_plain_text_in_a_pipe() -> None:
+    """Assert no escape codes and no progress bar; signs that standard output cannot encode are escaped."""
+    surroundings = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    ended = run("text", str(FABLE), "--min-count", "1", capture_output=True, env=surroundings)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert rb"query \u2192 next word" in ended.stdout
+    assert b"\x1b" not in ended.stdout
 
 
 def test_an_error_that_cannot_be_said_keeps_its_code() -> None:
@@ -76,38 +83,18 @@ def test_an_error_that_cannot_be_said_keeps_its_code() -> None:
     os.close(writer)
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_a_reader_that_has_ended_is_no_error(arguments: list[str]) -> None:
-    """Assert exit code 0 and silence where nobody reads standard output, as after `| head -1`."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    ended = run(*arguments, stdout=writer, stderr=subprocess.PIPE)
-    os.close(writer)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-
-
-def test_a_result_is_stored_though_nobody_reads(tmp_path: Path) -> None:
-    """Assert that a command whose reader has ended goes on until its files are written."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    assert run("examples", str(tmp_path), stdout=writer).returncode == 0
-    os.close(writer)
-    assert (tmp_path / "theories").is_dir()
-
-
-def test_an_output_without_letters_beyond_ascii() -> None:
-    """Assert that signs which standard output cannot encode are escaped, such as the arrow of a table."""
-    surroundings = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
-    ended = run("text", str(FABLE), "--min-count", "1", stdout=subprocess.PIPE, env=surroundings)
-    assert ended.returncode == 0
-    assert rb"query \u2192 next word" in ended.stdout
-
-
 ODD_NAME = "a\u202ecba\nb\x1b[31m \u2066"
 
 
 def test_names_of_files_are_shown_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that line ends and signs that reverse text are escaped where names of files are printed."""
+    """Assert that line ends and signs that reverse text are escaped where names of files are printed.
+
+    In a table brackets are text, columns are aligned, and long cells keep their words.
+    """
+    terminal.show_table(["id", "source"], [["a", "[own]"], ["bcd", "word " * 60]])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].index("source") == lines[1].index("[own]") == lines[2].index("word")
+    assert "\n".join(lines).count("word") == 60
     terminal.show_saved(Path(ODD_NAME), tmp_path / "a.nc")
     terminal.say(f"received {ODD_NAME}")
     terminal.show(ODD_NAME)
@@ -115,21 +102,3 @@ def test_names_of_files_are_shown_in_one_line(tmp_path: Path, capsys: pytest.Cap
     escaped = r"a\u202ecba\nb\x1b[31m \u2066"
     assert captured.out == f"saved      {escaped}, {tmp_path / 'a.nc'}\n" + escaped.replace(r"\n", "\n") + "\n"
     assert captured.err == f"snapdyn: received {escaped.replace(chr(92) + 'n', ' ')}\n"
-
-
-def test_a_command_shows_the_name_of_its_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that `simulate`, `examples` and `figures` print no raw sign of the name of a folder."""
-    monkeypatch.chdir(tmp_path)
-    file = tmp_path / "run.toml"
-    file.write_text(TABLE)
-    for arguments in (
-        ["simulate", "run.toml", "--out", f"{ODD_NAME}/a.nc"],
-        ["examples", ODD_NAME],
-        ["figures", "attention", "--out", ODD_NAME],
-    ):
-        assert main(arguments) == 0
-        captured = capsys.readouterr()
-        assert r"a\u202ecba\nb\x1b[31m \u2066" in captured.out
-        assert all(sign.isprintable() or sign == "\n" for sign in captured.out + captured.err)

@@ -4,15 +4,16 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from snapdyn.commands.main import main
+from snapdyn.commands.options import complete_claims
 from snapdyn.validation import CLAIMS, Claim, Evidence
 from snapdyn.validation.register import Verdict
-from tests.helpers import EXAMPLES
+from tests.helpers import EXAMPLES, sentence
 from tests.validation.helpers import check, claim_of
 
 EXAMPLE = EXAMPLES / "my_claims.py"
@@ -29,91 +30,53 @@ def invented_claim(id: str, measured: float, expected: Verdict = "holds") -> Cla
 
 
 @pytest.fixture
-def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Put invented claims in place of the register's, and run them in this process unless --jobs says otherwise."""
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)
 
     def replace(*invented: Claim) -> None:
-        CLAIMS.clear()
+        CLAIMS.clear()  # `tests/conftest.py` restores it
         CLAIMS.update({claim.id: claim for claim in invented})
 
-    real = dict(CLAIMS)
-    yield replace
-    CLAIMS.clear()
-    CLAIMS.update(real)  # in the register's order
+    return replace
 
 
-@pytest.mark.parametrize("target", [".", "taken/verdicts.json"])
-def test_json_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that a target that is a folder, or lies in a file, is refused before any claim is checked."""
-    (tmp_path / "taken").write_text("mine")
-    assert main(["validate", "--json", str(tmp_path / target)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("snapdyn: expected a f")
-    assert (tmp_path / "taken").read_text() == "mine"
+def test_verdicts(register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that ids select claims, disagreements with print come first, then counts, and --json's documented form.
 
-
-def test_verdicts_of_the_register(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that verdicts as registered give exit code 0, disagreements with print listed first, then counts."""
-    register(invented_claim("agrees", 0.5), invented_claim("disagrees", 2.0, expected="refuted"))
-    assert main(["validate"]) == 0
+    A verdict other than the register's gives exit code 1 and leads the table.
+    """
+    register(
+        invented_claim("agrees", 0.5),
+        invented_claim("disagrees", 2.0, expected="refuted"),
+        invented_claim("news", 2.0),
+    )
+    target = tmp_path / "new folder" / "verdicts.json"
+    assert main(["validate", "agrees", "disagrees", "--json", str(target)]) == 0
     header, first, second, counts = capsys.readouterr().out.splitlines()
     assert header.split() == ["id", "source", "title", "verdict", "decisive", "check"]
     assert first.startswith("disagrees")
     assert "statement: 2 <= 1 fails" in first
     assert "[own]" in second
     assert re.fullmatch(r"2 claims: 1 holds, 1 refuted; 0 differ from the register; \d+ s", counts)
-
-
-def test_verdict_that_differs(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that a verdict other than the register's gives exit code 1 and leads the table."""
-    register(invented_claim("refuted", 2.0, expected="refuted"), invented_claim("news", 2.0))
-    assert main(["validate"]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("news")
-    assert "refuted (register: holds)" in lines[1]
-    assert "1 differ from the register" in lines[-1]
-
-
-def test_only_the_named_claims(
-    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that ids select claims, and that --json writes the documented form."""
-    register(invented_claim("one", 0.5), invented_claim("two", 0.5), invented_claim("three", 0.5))
-    target = tmp_path / "new folder" / "verdicts.json"
-    assert main(["validate", "three", "one", "--json", str(target)]) == 0
     written = json.loads(target.read_text())
-    assert [claim["id"] for claim in written["claims"]] == ["one", "three"]
+    assert [claim["id"] for claim in written["claims"]] == ["agrees", "disagrees"]
     assert {"id", "source", "title", "verdict", "checks"} <= written["claims"][0].keys()
     assert {"name", "rung", "measured", "bound", "passed"} <= written["claims"][0]["checks"][0].keys()
     assert list(target.parent.iterdir()) == [target]
-    assert "two" not in capsys.readouterr().out
-
-
-def test_interrupt_keeps_finished_claims(
-    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that Ctrl-C gives exit code 130, one sentence, and the claims that were finished."""
-
-    def interrupted(evidence: Evidence) -> None:
-        raise KeyboardInterrupt
-
-    stopped = claim_of("stopped", run=interrupted)
-    register(invented_claim("finished", 0.5), stopped, invented_claim("never", 0.5))
-    assert main(["validate", "--json", str(tmp_path / "verdicts.json")]) == 130
-    captured = capsys.readouterr()
-    assert "1 claims: 1 holds" in captured.out
-    assert "never" not in captured.out
-    assert captured.err.startswith("snapdyn: interrupted")
-    assert captured.err.count("\n") == 1
-    assert [claim["id"] for claim in json.loads((tmp_path / "verdicts.json").read_text())["claims"]] == ["finished"]
+    assert main(["validate"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "refuted (register: holds)" in lines[1]
+    assert "1 differ from the register" in lines[-1]
 
 
 def test_partial_result_replaces_no_complete_one(
     register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Assert that after Ctrl-C the complete file is as before, and a marked one beside it, until the next whole run."""
+    """Assert that after Ctrl-C the complete file is as before, and a marked one beside it, until the next whole run.
+
+    Exit code 130, one sentence, and in each format the claims that were finished, and which are missing.
+    """
     stops = [False]
 
     def stopped(evidence: Evidence) -> None:
@@ -122,53 +85,36 @@ def test_partial_result_replaces_no_complete_one(
         sound.run(evidence)
 
     sound = invented_claim("sound", 0.5)
-    register(sound, claim_of("stopped", run=stopped), invented_claim("never", 0.5))
+    register(sound, claim_of("two_a", run=stopped), invented_claim("never", 0.5))
     file, partial, note = tmp_path / "a.json", tmp_path / "a.partial.json", '"complete": false'
     arguments = ["validate", "--json", str(file)]
     assert main(arguments) == 0
     complete = file.read_text()
     assert note not in complete
+    assert json.loads(complete)["missing"] == []
     stops[0] = True
-    for _ in range(2):
-        assert main(arguments) == 130
+    for form, words in (
+        ("latex", r"% Partial result of an interrupted run; not checked: two\_a"),
+        ("text", "Partial result of an interrupted run; not checked: two_a"),
+    ):
+        assert main([*arguments, "--format", form]) == 130
         assert file.read_text() == complete
-        assert note in partial.read_text()
-        assert "stopped" in partial.read_text()
-        assert f"'{file}' is of a complete run and is kept" in capsys.readouterr().err
+        document = json.loads(partial.read_text())
+        assert (document["complete"], document["missing"]) == (False, ["two_a", "never"])
+        assert [claim["id"] for claim in document["claims"]] == ["sound"]
+        captured = capsys.readouterr()
+        assert words in captured.out
+        assert f"'{file}' is of a complete run and is kept" in captured.err
+        assert "snapdyn: interrupted" in captured.err
     # A partial file makes room for the next result.
     partial.replace(file)
     assert main(arguments) == 130
+    assert "1 claims: 1 holds" in capsys.readouterr().out
     assert note in file.read_text()
     stops[0] = False
     assert main(arguments) == 0
     assert note not in file.read_text()
     assert not partial.exists()
-
-
-def test_partial_json_lists_what_is_missing(
-    register: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert the fields `complete` and `missing` of a whole and of an interrupted run, and the note in each table."""
-
-    def interrupted(evidence: Evidence) -> None:
-        raise KeyboardInterrupt
-
-    register(invented_claim("one", 0.5), claim_of("two_a", run=interrupted))
-    target = tmp_path / "a.json"
-    assert main(["validate", "one", "--json", str(target)]) == 0
-    whole = json.loads(target.read_text())
-    assert (whole["complete"], whole["missing"]) == (True, [])
-    target.unlink()
-    capsys.readouterr()
-    assert main(["validate", "--json", str(target), "--format", "latex"]) == 130
-    partial = json.loads(target.read_text())
-    assert (partial["complete"], partial["missing"]) == (False, ["two_a"])
-    comment, *_, row, _ = capsys.readouterr().out.splitlines()
-    assert comment == r"% Partial result of an interrupted run; not checked: two\_a."
-    assert r"\multicolumn{5}" in row
-    assert "1 claims are missing" in row
-    assert main(["validate", "--format", "text"]) == 130
-    assert capsys.readouterr().out.endswith("Partial result of an interrupted run; not checked: two_a\n")
 
 
 def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,13 +139,8 @@ def test_claim_that_raises(register: Callable[..., None], capsys: pytest.Capture
 
 def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that --load adds claims, that ids select them, and that JSON has the command that repeats them."""
-    before = dict(CLAIMS)
     target = tmp_path / "verdicts.json"
-    try:
-        assert main(["validate", "common-tokens-fall", "--load", str(EXAMPLE), "--json", str(target)]) == 0
-    finally:
-        CLAIMS.clear()
-        CLAIMS.update(before)
+    assert main(["validate", "common-tokens-fall", "--load", str(EXAMPLE), "--json", str(target)]) == 0
     assert "1 claims: 1 holds" in capsys.readouterr().out
     (written,) = json.loads(target.read_text())["claims"]
     assert written["command"] == f"snapdyn validate common-tokens-fall --level quick --load {EXAMPLE}"
@@ -208,7 +149,7 @@ def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("text", "hints"),
     [
-        (None, ["'missing.py'", "No such file"]),
+        (None, ["'mine.py'", "No such file"]),
         ("x = (\n", ["'mine.py'", "in line 1", "never closed"]),
         ("import snapdyn\nsnapdyn.clam()\n", ["AttributeError in line 2 of mine.py", "'clam'"]),
         ("x = 1\n", ["received none", "@snapdyn.claim"]),
@@ -230,41 +171,28 @@ def test_file_of_claims_that_is_refused(
     monkeypatch.setattr(sys, "path", [*sys.path])
     if text:
         Path("mine.py").write_text(text)
-    assert main(["validate", "--load", "mine.py" if text else "missing.py"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("snapdyn: expected ")
-    assert captured.err.count("\n") == 1
-    for hint in hints:
-        assert hint in captured.err
+    assert main(["validate", "--load", "mine.py"]) == 2
+    said = sentence(capsys)
+    assert all(hint in said for hint in hints), said
 
 
-@pytest.mark.parametrize(
-    ("options", "start"),
-    [
-        (["--format", "text"], "id   source  statement     verdict"),
-        (["--format", "latex"], "% Needs \\usepackage{booktabs"),
-        (["--format", "json"], '{\n  "level": "quick"'),
-    ],
-)
-def test_exported_table(
-    options: list[str], start: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that --format prints that form and nothing else."""
+def test_formats_and_completion(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --format prints that form and nothing else; the shell completes ids and chapters of claims."""
+    assert {"lemma6", "lemma9"} < set(complete_claims("lemma")) < set(CLAIMS)
+    chapter = CLAIMS["lemma6"].chapter
+    assert chapter in complete_claims(chapter[:3])
     register(invented_claim("one", 0.5))
-    assert main(["validate", *options]) == 0
-    captured = capsys.readouterr()
-    assert captured.out.startswith(start)
-    assert captured.out.endswith("\n")
-    assert captured.err == ""
-
-
-@pytest.mark.parametrize(("form", "start"), [("latex", "% Needs"), ("json", "{"), ("text", "id ")])
-def test_formats(form: str, start: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that the verdicts are printed in the form that was asked for."""
-    register(invented_claim("one", 0.5))
-    assert main(["validate", "--format", form]) == 0
-    assert capsys.readouterr().out.startswith(start)
+    assert complete_claims("o") == ["one"]
+    for form, start in (
+        ("text", "id   source  statement     verdict"),
+        ("latex", "% Needs \\usepackage{booktabs"),
+        ("json", '{\n  "level": "quick"'),
+    ):
+        assert main(["validate", "--format", form]) == 0
+        captured = capsys.readouterr()
+        assert captured.out.startswith(start)
+        assert captured.out.endswith("\n")
+        assert captured.err == ""
 
 
 @pytest.mark.slow
@@ -282,3 +210,12 @@ def test_process_that_dies(register: Callable[..., None], tmp_path: Path, capsys
     assert "killed" in err
     assert "fewer jobs" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("target", [".", "taken/verdicts.json"])
+def test_json_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a target that is a folder, or lies in a file, is refused before any claim is checked."""
+    (tmp_path / "taken").write_text("mine")
+    assert main(["validate", "--json", str(tmp_path / target)]) == 2
+    assert sentence(capsys).startswith("snapdyn: expected a f")
+    assert (tmp_path / "taken").read_text() == "mine"

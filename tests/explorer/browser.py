@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import subprocess
 import time
@@ -19,7 +18,7 @@ STARTED = 60.0  # seconds for the browser to start, on a loaded machine
 
 
 class Page:
-    """One page: `run` evaluates JavaScript, `wait` until it is true, `press` sends keys, `picture` is a screenshot."""
+    """One page: `run` evaluates JavaScript, `wait` until it is true, `press` sends keys."""
 
     def __init__(self, socket: Any) -> None:
         self.socket, self.numbers = socket, count(1)
@@ -60,10 +59,6 @@ class Page:
         code = {"ArrowRight": 39, "ArrowLeft": 37}[key]
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
-    def picture(self, file: Path) -> None:
-        """Write a screenshot (PNG)."""
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
 
 @contextmanager

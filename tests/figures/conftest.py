@@ -1,6 +1,10 @@
-"""All figures, drawn once at the quick level."""
+"""Figures at the quick level, each drawn once for all processes that run the tests."""
 
-from pathlib import Path
+import fcntl
+import os
+import pickle
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 import xarray
@@ -9,13 +13,26 @@ from snapdyn.figures import DrawnFigure, write
 
 
 @pytest.fixture(scope="session")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, DrawnFigure]:
-    """Files of every figure, by id."""
-    folder: Path = tmp_path_factory.mktemp("figures")
-    return {figure.id: figure for figure in write(out=folder)}
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], DrawnFigure]:
+    """The files of a figure by its id, drawn when first asked for; another process that asks meanwhile waits."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "drawn"
+    folder.mkdir(exist_ok=True)
+
+    @cache
+    def figure(id_: str) -> DrawnFigure:
+        made = folder / f"{id_}.pickle"
+        with open(folder / f"{id_}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                made.write_bytes(pickle.dumps(write(id_, folder / id_)))
+        (result,) = pickle.loads(made.read_bytes())
+        return result
+
+    return figure
 
 
 @pytest.fixture(scope="session")
-def data(drawn: dict[str, DrawnFigure]) -> dict[str, xarray.Dataset]:
-    """Data of every figure as read back from its file, by id."""
-    return {id_: xarray.load_dataset(figure.data, engine="h5netcdf") for id_, figure in drawn.items()}
+def data(drawn: Callable[[str], DrawnFigure]) -> Callable[[str], xarray.Dataset]:
+    """The data of a figure by its id, as read back from its file."""
+    return cache(lambda id_: xarray.load_dataset(drawn(id_).data, engine="h5netcdf"))

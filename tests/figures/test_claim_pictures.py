@@ -29,8 +29,15 @@ def curve_styles(svg: str) -> list[str]:
     return [p.attrib["style"] for p in paths if "clip-path" in p.attrib and p.attrib["d"].count("L") > 1]
 
 
+def words_of(root: ElementTree.Element) -> set[str]:
+    return {"".join(text.itertext()).strip() for text in root.iter(f"{SVG}text")}
+
+
 def test_svg_is_one_small_element_that_fills_its_place() -> None:
-    """Assert well-formed XML, a view box without size, no rules or names that leak into the page, and below 50 kB."""
+    """Assert well-formed XML, a view box without size, no rules or names that leak into the page, and below 50 kB.
+
+    Labels are readable as text, markup characters escaped, also in the description.
+    """
     svg = claim_svg(picture())
     root = ElementTree.fromstring(svg)
     assert root.tag == f"{SVG}svg"
@@ -39,15 +46,7 @@ def test_svg_is_one_small_element_that_fills_its_place() -> None:
     assert "<style" not in svg
     assert "axes_1" not in svg
     assert len(svg) < 50_000
-
-
-def test_text_stays_text() -> None:
-    """Assert that labels are readable as text, markup characters escaped, also in the description."""
-    svg = claim_svg(picture())
-    root = ElementTree.fromstring(svg)
-    words = ["".join(text.itertext()).strip() for text in root.iter(f"{SVG}text")]
-    assert {f"line {kind}" for kind in KINDS} <= set(words)
-    assert "t0" in words
+    assert {f"line {kind}" for kind in KINDS} | {"t0"} <= words_of(root)
     assert root.attrib["aria-label"].startswith(r"growth <B> & $\gamma$ against t (batch-size-1 steps)")
 
 
@@ -75,24 +74,12 @@ def test_same_picture_gives_the_same_text() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("xscale", ["linear", "log"])
 @pytest.mark.parametrize("yscale", ["linear", "log", "symlog"])
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [
-        ([], []),
-        ([0.0, -1.0], [0.0, -1.0]),
-        ([1.0, 2.0, 3.0], [np.nan, np.inf, 0.0]),
-        ([3.0, 1.0, 2.0], [1e-300, -1e300, 5.0]),
-    ],
-)
-def test_values_without_a_place_are_left_out(xscale: str, yscale: str, x: list[float], y: list[float]) -> None:
-    """Assert that empty lines and values no axis can show are drawn as gaps, without a warning."""
-    shown = Picture("x", "y", (Picture.line("values", x, y),), xscale, yscale)  # type: ignore[arg-type]
-    assert ElementTree.fromstring(claim_svg(shown)).tag.endswith("svg")
-
-
-def test_picture_without_lines_is_drawn() -> None:
-    """Assert that a picture with nothing to show still gives an element."""
-    assert ElementTree.fromstring(claim_svg(Picture("x", "y", ()))).tag.endswith("svg")
+def test_values_without_a_place_are_left_out(xscale: str, yscale: str) -> None:
+    """Assert that empty lines and values no axis can show are drawn as gaps, without a warning; also no line at all."""
+    odd = (([], []), ([0.0, -1.0], [0.0, -1.0]), ([3.0, 1.0, 2.0, 4.0], [1e-300, -1e300, np.nan, np.inf]))
+    for lines in ((), *((Picture.line("values", x, y),) for x, y in odd)):
+        shown = Picture("x", "y", lines, xscale, yscale)  # type: ignore[arg-type]
+        assert ElementTree.fromstring(claim_svg(shown)).tag.endswith("svg")
 
 
 @pytest.mark.parametrize("scale", ["log", "linear"])
@@ -130,25 +117,11 @@ def test_map_is_one_small_element_with_its_words() -> None:
     """Assert well-formed XML without size, readable words, the threshold in the legend, and below 60 kB."""
     svg = map_svg(a_map())
     root = ElementTree.fromstring(svg)
-    words = {"".join(text.itertext()).strip() for text in root.iter(f"{SVG}text")}
-    assert {
-        "where <it> holds",
-        "|lambda_1| K",
-        "share missed",
-        "printed condition",
-        "fitted law",
-        "measured: 0.1",
-    } <= words
+    words = {"where <it> holds", "|lambda_1| K", "share missed", "printed condition", "fitted law", "measured: 0.1"}
+    assert words <= words_of(root)
     assert not {"width", "height"} & set(root.attrib)
     assert root.attrib["aria-label"] == "where <it> holds: share missed over eta_Z/eta_Y and |lambda_1| K"
     assert len(svg) < 60_000
-
-
-@pytest.mark.slow
-def test_same_map_gives_the_same_text() -> None:
-    """Assert equal text for equal maps, and another text for another violation."""
-    assert map_svg(a_map()) == map_svg(a_map())
-    assert map_svg(a_map(violation=np.outer(GRID_Y, GRID_X) ** 2)) != map_svg(a_map())
 
 
 @pytest.mark.parametrize(("xscale", "yscale", "scale"), [("log", "log", "log"), ("linear", "log", "linear")])
@@ -167,27 +140,12 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize(
-    "violation",
-    [np.zeros((5, 6)), np.full((5, 6), np.nan), np.full((5, 6), np.inf), np.full((5, 6), 0.1), -np.ones((5, 6))],
-)
-def test_maps_without_contrast_are_drawn(scale: str, violation: np.ndarray) -> None:
+@pytest.mark.parametrize("value", [0.0, np.nan, np.inf, 0.1, -1.0])
+def test_maps_without_contrast_are_drawn(scale: str, value: float) -> None:
     """Assert that constant, missing and negative violations are drawn, without a warning and a threshold line."""
-    svg = map_svg(a_map(violation=violation, scale=scale))
-    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    svg = map_svg(a_map(violation=np.full((5, 6), value), scale=scale))
     assert "measured:" not in svg
-
-
-@pytest.mark.slow
-def test_missing_instances_are_said_to_be_missing() -> None:
-    """Assert that a cell without an instance has no colour of the scale, and that the legend says so."""
-    violation = np.outer(GRID_Y, GRID_X)
-    whole = map_svg(a_map(violation=violation))
-    violation = violation.copy()
-    violation[2, 3] = np.nan
-    holed = map_svg(a_map(violation=violation))
-    assert "no such instance" in holed
-    assert "no such instance" not in whole
+    assert ("no such instance" in svg) == (not np.isfinite(value))  # a legend for cells without an instance
 
 
 def test_edges_lie_halfway_between_points() -> None:

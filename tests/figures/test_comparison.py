@@ -14,15 +14,9 @@ from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute
-from snapdyn.validation.rungs.run import single_common_profile
 
 COMMON = "growth_factor 0 0"
-OBSERVABLES = [
-    "loss",
-    "entropy 1",
-    COMMON,
-    "relative_gain 0 2 1",
-]
+OBSERVABLES = ["loss", "entropy 1", COMMON, "relative_gain 0 2 1"]
 
 
 def small(**changes: Any) -> Any:
@@ -54,14 +48,6 @@ def test_mean_field_lies_inside_the_seeds_and_a_wrong_clock_does_not() -> None:
     assert (np.abs(per_round - mean) > allowed).any()
 
 
-def test_momentum_shifts_the_theory_by_its_clock() -> None:
-    """Assert that with momentum the theory is read at the build-up clock, below steps/(1-mu) and beyond steps."""
-    data = small(momentum=0.9, steps=50, seeds=[0, 1])
-    step, t = data.step.values[2:], data.t.values[2:]
-    assert (t > step).all()
-    assert (t < step / 0.1).all()
-
-
 @pytest.mark.parametrize(("seq_len", "momentum"), [(None, 0.9), (50, 0.8)])
 def test_descent_follows_the_steps_of_the_trace(seq_len: int | None, momentum: float) -> None:
     """Assert that descent with the momentum and length of a trace errs by less than a third of the mean field.
@@ -75,14 +61,6 @@ def test_descent_follows_the_steps_of_the_trace(seq_len: int | None, momentum: f
     data = compare(trace, classes, 0.1, 0.2, ["attention 0 1"], ["mean_field", "descent"])
     gaps = np.abs(data.theory - data.sgd.mean("seed")).max(("observable", "step"))
     assert float(gaps.sel(curve="descent")) < float(gaps.sel(curve="mean_field")) / 3
-
-
-def test_descent_needs_whole_updates() -> None:
-    """Assert one sentence for records between updates."""
-    classes = syn_small()
-    trace = Trace([0.5, 1.5], np.repeat(classes.P.toarray()[None], 2, axis=0), seq_len=math.inf)
-    with pytest.raises(InputError, match="records at whole updates for the curve descent"):
-        compare(trace, classes, 1.0, 1.0, ["attention 0 1"], ["descent"])
 
 
 def test_closed_form_is_the_integrated_equation() -> None:
@@ -114,8 +92,11 @@ def test_curves_say_their_length(seq_len: int | None) -> None:
     """Assert that beside sequences of finite length the legend says which curve is of T infinite and which is not."""
     curves = ["mean_field", "modified_decoder"] + ([] if seq_len is None else ["finite_length"])
     with house_style():
-        figure = draw(small(seeds=[0, 1], steps=30, seq_len=seq_len, curves=curves))
+        figure = draw(small(seeds=[0, 1], steps=30, seq_len=seq_len, curves=curves, observables=OBSERVABLES[:3]))
     labels = {text.get_text() for text in figure.legends[0].get_texts()}
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert len(shown) == 6  # a panel and residuals for each observable
+    assert [axes.get_xlabel() for axes in shown].count("SGD step") == 2
     if seq_len is None:
         assert {"mean field", "Eq. (10)"} < labels
     else:
@@ -140,7 +121,8 @@ SHARED = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], next_token=[1, 
 def test_transition_times_stand_only_where_their_theory_applies(changes: dict[str, Any], drawn: bool) -> None:
     """Assert that t* and its kin are drawn for SGD from zero on uniform classes, and not where h is not theirs."""
     data = small(**({"seeds": [0], "steps": 3000, "observables": ["loss"]} | changes))
-    assert bool(json.loads(data.attrs["transition_times"])) is drawn
+    assert bool(times := json.loads(data.attrs["transition_times"])) is drawn
+    assert set(times) == ({"start", "peak", "end"} if drawn else set())
     with house_style():
         figure = draw(data)
     assert bool(figure.axes[0].texts) is drawn
@@ -149,73 +131,12 @@ def test_transition_times_stand_only_where_their_theory_applies(changes: dict[st
     assert any(named in text.get_text() for text in figure.legends[0].get_texts())
 
 
-def test_profile_of_symmetric_classes() -> None:
-    """Assert that single-common-token classes have a profile, and that other classes have none."""
-    profile = single_common_profile(single_common_token(3, 4, 0.3, 30))
-    assert profile is not None
-    assert profile.common_probability == pytest.approx(0.3)
-    assert profile.distinct_probabilities.sum() + 0.3 == pytest.approx(1)
-    assert (np.diff(profile.distinct_probabilities) < 0).all()
-    assert (profile.position == -1).sum() == 1
-    assert single_common_profile(syn_small()) is None
-
-
-def test_attributes_say_what_was_run() -> None:
-    """Assert that the dataset carries rates, settings, clock and transition times."""
-    data = small(seeds=[3], steps=20)
-    assert data.attrs["eta_Y"] == 0.02
-    assert json.loads(data.attrs["settings"]) == {"batch_size": 16}
-    assert set(json.loads(data.attrs["transition_times"])) == {"start", "peak", "end"}
-    assert data.t.attrs["units"] == "batch-size-1 steps"
-
-
-def test_picture_has_two_panels_per_observable() -> None:
-    """Assert that each observable has a panel and a residual panel, with the clock below both columns."""
-    with house_style():
-        figure = draw(small(seeds=[0, 1], steps=30, observables=OBSERVABLES[:3]))
-    shown = [axes for axes in figure.axes if axes.axison]
-    assert len(shown) == 6
-    assert [axes.get_xlabel() for axes in shown].count("SGD step") == 2
-
-
 def test_a_curve_that_leaves_the_expansion_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that a finite_length curve is not drawn where its own theory has ended."""
     monkeypatch.setattr("snapdyn.dynamics.systems.finite_length.LARGEST_COUNT_NOISE", np.inf)
     monkeypatch.setattr(FiniteLengthMeanField, "loss", lambda self, state: -1.0)
     with pytest.raises(InputError, match=r"a loss down to -1; .*leave finite_length out of curves"):
         small(curves=["finite_length"], seq_len=40, steps=5, seeds=[0])
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"curves": ["mean_feild"]}, "did you mean 'mean_field'"),
-        ({"seeds": []}, "at least one seed"),
-        ({"observables": []}, "one observable"),
-        ({"optimizer": "adam"}, "leave curves empty"),
-        ({"init": "uniform"}, "leave curves empty"),
-        ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),
-        ({"residual": True, "curves": ["modified_decoder"]}, "mean_field with the residual"),
-        ({"curves": ["finite_length"]}, "seq_len with the curve finite_length"),
-        ({"curves": ["finite_length"], "seq_len": 1}, "seq_len of at least .*leave finite_length out"),
-        ({"curves": ["finite_length"], "seq_len": 40, "residual": True}, "mean_field with the residual"),
-        ({"observables": ["attention 9 0"]}, "class to be a whole number in 0..2"),
-        ({"observables": ["attention 0 6"]}, "token of class 0"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], message: str) -> None:
-    """Assert one sentence for unknown curves, missing seeds, theory where there is none, indices outside."""
-    with pytest.raises(InputError, match=message):
-        small(**({"steps": 5, "seeds": [0]} | changes))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"), [("entropyy 0", "'entropy'"), ("loss 1", "0 numbers"), ("entropy x", "1 numb")]
-)
-def test_observables_are_checked(name: str, message: str) -> None:
-    """Assert that an unknown observable, a wrong number of indices or an index that is no number is refused."""
-    with pytest.raises(InputError, match=message):
-        small(steps=5, seeds=[0], observables=[name])
 
 
 CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], vocab_size=10)
@@ -230,11 +151,7 @@ def traced(seeds: int = 3, **parts: Any) -> Trace:
 
 def test_theory_lies_over_a_trace_on_its_clock() -> None:
     """Assert what `compute` gives for the same runs: attention, entropy and gains, time, and transition times."""
-    observables = [
-        "attention 0 0",
-        "entropy 1",
-        "relative_gain 0 1 0",
-    ]
+    observables = ["attention 0 0", "entropy 1", "relative_gain 0 1 0"]
     dataset = compare(traced(), CLASSES, 0.05, 0.05, observables)
     record = np.arange(0, 201, 10)
     expected = compute(CLASSES, 0.05, 0.05, 200, range(3), observables, record=record, batch_size=64, momentum=0.5)
@@ -245,6 +162,42 @@ def test_theory_lies_over_a_trace_on_its_clock() -> None:
     gap = np.abs(dataset.theory.isel(curve=0) - dataset.sgd.median("seed")).max("step")
     wrong = compare(Trace(record, traced().attention, batch_size=64), CLASSES, 0.05, 0.05, observables)
     assert (np.abs(wrong.theory.isel(curve=0) - wrong.sgd.median("seed")).max("step") > 5 * gap).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"curves": ["mean_feild"]}, "did you mean 'mean_field'"),
+        ({"seeds": []}, "at least one seed"),
+        ({"observables": []}, "at least 1 entry"),
+        ({"optimizer": "adam"}, "leave curves empty"),
+        ({"init": "uniform"}, "leave curves empty"),
+        ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),
+        ({"residual": True, "curves": ["modified_decoder"]}, "mean_field with the residual"),
+        ({"curves": ["finite_length"]}, "seq_len with the curve finite_length"),
+        ({"curves": ["finite_length"], "seq_len": 1}, "seq_len of at least .*leave finite_length out"),
+        ({"observables": ["attention 9 0"]}, "class to be a whole number in 0..2"),
+        ({"observables": ["attention 0 6"]}, "token of class 0"),
+        ({"observables": ["entropyy 0"]}, "'entropy'"),
+        ({"observables": ["loss 1"]}, "0 numbers"),
+        ({"observables": ["entropy x"]}, "1 numb"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(changes: dict[str, Any], message: str) -> None:
+    """Assert one sentence for unknown curves, missing seeds, theory where there is none, wrong observables."""
+    with pytest.raises(InputError, match=message):
+        small(**({"steps": 5, "seeds": [0]} | changes))
+
+
+def test_what_a_trace_does_not_have_is_refused() -> None:
+    """Assert one sentence for observables that are not those of attention, and for descent between updates."""
+    trace = traced()
+    for observable, words in (("loss", "trace with attention"), (COMMON, "growth_factor"), ("entropy 5", r"0\.\.1")):
+        with pytest.raises(InputError, match=words):
+            compare(trace, CLASSES, 0.05, 0.05, [observable])
+    between = Trace([0.5, 1.5], trace.attention[0, :2], seq_len=math.inf)
+    with pytest.raises(InputError, match="records at whole updates for the curve descent"):
+        compare(between, CLASSES, 1.0, 1.0, ["attention 0 1"], ["descent"])
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -259,25 +212,8 @@ def test_a_trace_is_drawn_with_its_label_and_marks(seeds: int) -> None:
     assert "trace step" in figure.axes[-2].get_xlabel() + figure.axes[-1].get_xlabel()
 
 
-@pytest.mark.parametrize(
-    ("observables", "sentence"),
-    [
-        (["loss"], "trace with attention"),
-        ([COMMON], "growth_factor"),
-        (["attention 0 2"], "token of class 0"),
-        (["entropy 5"], "the class to be a whole number in 0..1"),
-        ([], "at least one observable"),
-    ],
-)
-def test_observables_that_a_trace_does_not_have_are_refused(observables: Any, sentence: str) -> None:
-    """Assert one sentence for each."""
-    with pytest.raises(InputError, match=sentence):
-        compare(traced(), CLASSES, 0.05, 0.05, observables)
-
-
 def test_a_curve_that_would_not_end_is_refused_with_its_number_of_evaluations() -> None:
-    """Assert the limit where attention is 1e12 times as fast as the decoder, and that it can be set."""
+    """Assert the limit that was set, where attention is 1e12 times as fast as the decoder."""
     run = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[0, 1], batch_size=32, record=range(0, 21, 10))
-    for given, limit in (({}, 500_000), ({"most_evaluations": 2000}, 2000)):
-        with pytest.raises(InputError, match=f"stopped after {limit} evaluations"):
-            compare(Trace.from_runs(run), syn_small(), 1.0, 1e12, **given)
+    with pytest.raises(InputError, match="stopped after 2000 evaluations"):
+        compare(Trace.from_runs(run), syn_small(), 1.0, 1e12, most_evaluations=2000)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.image import imread
 
 import snapdyn as sd
+from snapdyn.commands.main import main
 from snapdyn.errors import InputError
 from snapdyn.validation.comparison import compute
 from tests.text_boxes import overlaps
@@ -49,10 +52,19 @@ def test_quantities_of_a_trajectory(what: str, curves: int, run: sd.Trajectory) 
         np.testing.assert_array_equal(axes.lines[0].get_ydata(), expected[what])
 
 
-def test_drawings_keep_the_style(run: sd.Trajectory, tmp_path: Path) -> None:
-    """Assert the house's colours and the preset's fonts in a picture that is saved later, outside the style."""
+def test_drawings_keep_the_style(run: sd.Trajectory) -> None:
+    """Assert the house's colours and the preset's fonts in a picture that is saved later, outside the style.
+
+    In axes of the caller, what stood there before keeps its font.
+    """
     from matplotlib.colors import to_hex
 
+    own = Figure().subplots()
+    own.set_title("mine", family="monospace")
+    assert run.plot("relative_gain", ax=own, n=1, tokens=[5], l0=4) is own
+    np.testing.assert_array_equal(own.lines[0].get_ydata(), run.relative_gain(1, 5, 4))
+    assert own.title.get_fontfamily() == ["monospace"]
+    assert own.lines[0].get_color() != "C0"
     axes = run.plot("attention", style="icml")
     assert [to_hex(line.get_color()).upper() for line in axes.lines] == ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
     assert axes.xaxis.label.get_fontfamily() == ["STIXGeneral"]
@@ -75,13 +87,6 @@ def test_a_long_legend_stands_above_the_curves(run: sd.Trajectory) -> None:
     assert figure.bbox.height > short.get_figure(root=True).bbox.height
 
 
-def test_the_methods_are_those_of_plot(run: sd.Trajectory) -> None:
-    """Assert that trajectory.plot draws into given axes what `plot` draws, and returns them."""
-    ax = Figure().subplots()
-    assert run.plot("relative_gain", ax=ax, n=1, tokens=[5], l0=4) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), run.relative_gain(1, 5, 4))
-
-
 def test_seeds_are_a_median_and_a_band(classes: sd.SequenceClasses) -> None:
     """Assert the median of the runs as a line with a band, and that runs on other times are refused."""
     runs = sd.sgd(classes, 1.0, 0.1, 20, seed=[0, 1, 2])
@@ -96,6 +101,8 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     """Assert a drawing of each kind of result; a ladder's curves are its gaps, also for times before step 1."""
     report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["lemma13", "figure6", "theorem2a"])
     assert report.plot("margins").get_xlabel().startswith("measured number over its bound")
+    with pytest.raises(InputError, match="no options for margins, received 'n'"):
+        report.plot("margins", n=0)
     ladder = sd.ladder(classes, 0.1, 0.1, sd.log_times(0.2, 50, 5), seeds=4)
     gaps = sd.figures.plot(ladder, "z")
     assert gaps.get_yscale() == "log"
@@ -106,45 +113,6 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     comparison = compute(classes, 0.1, 0.1, steps=20, seeds=range(3), observables=["entropy 0"], batch_size=4)
     axes = sd.figures.plot(comparison, "entropy 0")
     assert axes.get_ylabel() == "entropy of attention (nats), class 0"
-
-
-def test_a_sweep_is_a_phase_diagram(tmp_path: Path) -> None:
-    """Assert that the dataset of a sweep is drawn over its two parameters."""
-    from snapdyn.commands.main import main
-
-    (tmp_path / "sweep.toml").write_text(
-        '[classes]\nkind = "single_common_token"\nnum_classes = 2\nnum_distinct = 2\ncommon_probability = 0.3\n'
-        'vocab_size = 20\n[system]\nkind = "MeanField"\n[run]\ntimes = [1.0, 10.0]\n[sweep]\ndesign = "grid"\n'
-        'observables = ["entropy"]\n"system.eta_Y" = [0.1, 1.0]\n"system.eta_Z" = [0.1, 1.0]\n',
-        encoding="utf-8",
-    )
-    assert main(["sweep", str(tmp_path / "sweep.toml"), "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
-    import xarray
-
-    dataset = xarray.load_dataset(next((tmp_path / "out").glob("*.nc")), engine="h5netcdf")
-    axes = sd.figures.plot(dataset, "entropy")
-    assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\eta_Y$", r"$\eta_Z$")
-
-
-def test_an_own_system_is_drawn_by_the_names_of_its_values() -> None:
-    """Assert the values of a system without classes, and the known names where another is asked for."""
-
-    class Decay(sd.System):
-        value_names = ("x",)
-
-        def __init__(self) -> None:
-            self.parameters = {"rate": 1.0}
-
-        def initial_state(self) -> np.ndarray:
-            return np.array([1.0])
-
-        def write_rate(self, state: np.ndarray, out: np.ndarray) -> None:
-            out[:] = -state
-
-    run = sd.integrate(Decay(), [0.0, 1.0, 2.0])
-    assert run.plot("x").get_ylabel() == "x"
-    with pytest.raises(InputError, match="to be one of x, received 'y'"):
-        run.plot("y")
 
 
 @pytest.mark.parametrize(
@@ -159,6 +127,7 @@ def test_an_own_system_is_drawn_by_the_names_of_its_values() -> None:
         ("relative_gain", {"token": [1]}, "an option of relative_gain to be one of n, .*; did you mean 'tokens'"),
         ("entropy", {"tokens": [1]}, "an option of entropy to be one of n, received 'tokens'"),
         ("loss", {"n": 0}, "expected no options for loss, received 'n'"),
+        ("loss", {"ax": np.empty(2)}, "expected ax to be an Axes"),
     ],
 )
 def test_wrong_questions_are_refused(what: str, options: dict[str, object], message: str, run: sd.Trajectory) -> None:
@@ -168,76 +137,85 @@ def test_wrong_questions_are_refused(what: str, options: dict[str, object], mess
     assert not pyplot.get_fignums()  # no empty figure is left for a notebook to show
 
 
+def made(num_classes: int, num_distinct: int, vocab_size: int) -> sd.Trajectory:
+    classes = sd.single_common_token(num_classes, num_distinct, 0.3, vocab_size)
+    return sd.integrate(sd.MeanField(classes, 1.0, 0.1), [0.0, 1.0, 10.0])
+
+
 def test_one_class_of_many() -> None:
     """Assert that entropy is drawn for each class or for the chosen one, and that hundreds of curves are refused."""
-    classes = sd.single_common_token(num_classes=60, num_distinct=1, common_probability=0.3, vocab_size=200)
-    run = sd.integrate(sd.MeanField(classes, 1.0, 0.1), [0.0, 1.0, 10.0])
+    run = made(60, 1, 200)
     assert [line.get_label() for line in run.plot("entropy", n=59).lines] == ["class 59"]
     with pytest.raises(InputError, match=r"at most 50 classes .* 60; plot trajectory.of_class\(kind\) .* choose n$"):
         run.plot("entropy")
     assert len(run.of_class(0).plot("entropy").lines) == 1
     with pytest.raises(InputError, match="at least one token of class 0 to draw, received none besides token 1"):
         run.plot("relative_gain")
-    wide = sd.single_common_token(num_classes=2, num_distinct=60, common_probability=0.3, vocab_size=200)
-    run = sd.integrate(sd.MeanField(wide, 1.0, 0.1), [0.0, 1.0, 10.0])
+    wide = made(2, 60, 200)
     with pytest.raises(InputError, match=r"at most 50 tokens for a curve each, received 61; choose tokens=\[...\]"):
-        run.plot("attention")
-    assert len(run.plot("attention", tokens=np.array([0, 60])).lines) == 2
+        wide.plot("attention")
+    assert len(wide.plot("attention", tokens=np.array([0, 60])).lines) == 2
 
 
-@pytest.mark.parametrize("what", ["attention", "relative_gain", "growth_factor"])
-def test_a_class_among_a_million(what: str, million: sd.Trajectory) -> None:
+def test_a_class_among_a_million() -> None:
     """Assert that the tokens of a class are found without a row of all tokens for each class, which fits nowhere."""
-    axes = million.plot(what, n=10**6 - 1)
-    own = million.require_classes().support(10**6 - 1)
-    gained = own[1:][::-1] if what == "relative_gain" else own  # over the most frequent of its two distinct tokens
-    labels = [line.get_label() for line in axes.lines]
-    assert labels == [f"token {token}" for token in (gained[1:] if what == "relative_gain" else own)]
+    run = made(10**6, 2, 10**7)
+    own = run.require_classes().support(10**6 - 1)
+    # The gain is over the most frequent of the two distinct tokens.
+    for what, tokens in (("attention", own), ("growth_factor", own), ("relative_gain", own[1:2])):
+        labels = [line.get_label() for line in run.plot(what, n=10**6 - 1).lines]
+        assert labels == [f"token {token}" for token in tokens]
 
 
-@pytest.fixture(scope="module")
-def million() -> sd.Trajectory:
-    classes = sd.single_common_token(num_classes=10**6, num_distinct=2, common_probability=0.3, vocab_size=10**7)
-    return sd.integrate(sd.MeanField(classes, 1.0, 1e-3), [0.0, 1e3, 1e5])
+SWEEP = """
+[classes]
+kind = "single_common_token"
+num_classes = 2
+num_distinct = 2
+common_probability = 0.3
+vocab_size = 20
+[system]
+kind = "MeanField"
+[run]
+times = [1.0, 10.0]
+[sweep]
+design = "grid"
+observables = ["entropy"]
+"system.eta_Y" = [0.1, 1.0]
+"system.eta_Z" = [0.1, 1.0]
+[phase]
+x = "eta_Y"
+y = "eta_Z"
+variable = "entropy"
+width = 4.0
+style = "{}"
+"""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_a_sweep_is_a_phase_diagram(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert the diagram of a sweep by its file, in its width and style, and by `plot` over its two parameters.
+
+    Unknown styles, options and dimensions are refused; one dimension leaves the other one.
+    """
+    file = tmp_path / "sweep.toml"
+    arguments = ["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    file.write_text(SWEEP.format("icmll"), encoding="utf-8")
+    assert main(arguments) == 2
+    assert "did you mean 'icml'" in capsys.readouterr().err
+    file.write_text(SWEEP.format("icml"), encoding="utf-8")
+    assert main(arguments) == 0
+    assert imread(tmp_path / "out" / "sweep.png").shape[1] == 4.0 * 200
+    dataset = xarray.load_dataset(tmp_path / "out" / "sweep.nc", engine="h5netcdf")
+    axes = sd.figures.plot(dataset, "entropy")
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (r"$\eta_Y$", r"$\eta_Z$")
+    assert sd.figures.plot(dataset, "entropy", y="eta_Y").get_ylabel() == r"$\eta_Y$"
+    for options, message in (
         ({"n": 0}, "an option of entropy to be one of x, y, received 'n'"),
         ({"x": "eta_Q"}, "expected x to be one of eta_Y, eta_Z"),
         ({"x": "eta_Y", "y": "eta_Y"}, "two dimensions x and y, received eta_Y twice"),
-    ],
-)
-def test_options_of_a_sweep(options: dict[str, object], message: str) -> None:
-    """Assert that unknown options and dimensions are refused, and that one dimension leaves the other one."""
-    import xarray
-
-    values = {"entropy": (("eta_Y", "eta_Z"), np.arange(4.0).reshape(2, 2))}
-    rates = {name: (name, [0.1, 1.0], {"parameter": f"system.{name}"}) for name in ("eta_Y", "eta_Z")}
-    dataset = xarray.Dataset(values, rates, {"settings": "{}"})
-    assert sd.figures.plot(dataset, "entropy", y="eta_Y").get_ylabel() == r"$\eta_Y$"
-    with pytest.raises(InputError, match=message):
-        sd.figures.plot(dataset, "entropy", **options)
-
-
-def test_axes_are_those_of_one_panel(run: sd.Trajectory) -> None:
-    """Assert that an array of panels is refused."""
-    with pytest.raises(InputError, match="expected ax to be Axes"):
-        run.plot("loss", ax=Figure().subplots(1, 2))
-
-
-def test_options_of_other_results(classes: sd.SequenceClasses) -> None:
-    """Assert that a report, a ladder and a comparison take no options."""
-    report = sd.check(classes, eta_Y=1.0, eta_Z=0.01, only=["figure6"])
-    with pytest.raises(InputError, match="no options for margins, received 'n'"):
-        report.plot("margins", n=0)
-
-
-def test_other_things_are_refused() -> None:
-    """Assert that what is no result is named."""
-    with pytest.raises(InputError, match="expected a Trajectory"):
-        sd.figures.plot([1, 2], "loss")
+    ):
+        with pytest.raises(InputError, match=message):
+            sd.figures.plot(dataset, "entropy", **options)
 
 
 def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
@@ -256,25 +234,13 @@ def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_what_stood_in_the_axes_before_stays() -> None:
-    """Assert that a title of the caller's keeps its font, and that the curves have the style's colours."""
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    axes.set_title("mine", family="monospace")
-    run = sd.integrate(sd.MeanField(sd.single_common_token(2, 2, 0.3, 20), 1.0, 0.1), [0.0, 1.0])
-    sd.figures.plot(run, "loss", axes)
-    assert axes.title.get_fontfamily() == ["monospace"]
-    assert axes.lines[0].get_color() != "C0"
-
-
-def test_observables_of_runs_without_classes() -> None:
-    """Assert that B of the reduced system is drawn; one sentence for an unknown name and for runs of other classes."""
+def test_runs_without_classes_and_other_things() -> None:
+    """Assert that B of the reduced system is drawn; one sentence for unknown names, other classes, and no result."""
     reduced = sd.integrate(sd.SingleCommonToken(4, 100, 1.0, 0.2, rho0=2.0), [0.0, 1.0, 10.0])
-    axes = sd.figures.plot(reduced, "B")
-    np.testing.assert_array_equal(axes.lines[0].get_ydata(), reduced.observable("B").reshape(-1))
-    with pytest.raises(InputError, match="received 'nothing'"):
-        sd.figures.plot(reduced, "nothing")
-    runs = [sd.integrate(sd.MeanField(sd.single_common_token(k, 2, 0.3, 20), 1.0, 0.1), [1.0]) for k in (2, 3)]
+    np.testing.assert_array_equal(reduced.plot("B").lines[0].get_ydata(), reduced.observable("B").reshape(-1))
+    with pytest.raises(InputError, match=r"to be one of .*B.*, received 'nothing'"):
+        reduced.plot("nothing")
     with pytest.raises(InputError, match="the same classes"):
-        sd.figures.plot(runs, "loss")
+        sd.figures.plot([made(2, 2, 20), made(3, 2, 20)], "loss")
+    with pytest.raises(InputError, match="expected a Trajectory"):
+        sd.figures.plot([1, 2], "loss")

@@ -8,29 +8,34 @@ import matplotlib
 import numpy as np
 import pytest
 
-import snapdyn as sd
 from snapdyn.errors import InputError
 from snapdyn.figures import house_style, new_figure, write
-from snapdyn.figures.style import PRESETS, figure_width, power_of_ten
+from snapdyn.figures.style import figure_width, power_of_ten
 
 
 @pytest.mark.parametrize(
     ("style", "width"), [("neurips", 5.5), ("icml", 3.25), ("jmlr", 6.0), ("slides", 12.0), (None, 7.0)]
 )
-def test_presets_have_their_width(style: str | None, width: float) -> None:
-    """Assert the width of each preset where none is asked for, and the asked one otherwise."""
+def test_presets(style: str | None, width: float, caplog: pytest.LogCaptureFixture) -> None:
+    """Assert the width of each preset where none is asked for, the palette of the house, and a letter for each sign.
+
+    A user's settings are as before afterwards.
+    """
+    before = dict(matplotlib.rcParams)
     assert figure_width(None, style, 7.0) == width
     assert figure_width(4.0, style, 7.0) == 4.0
-
-
-@pytest.mark.parametrize("style", PRESETS)
-def test_presets_keep_the_colours(style: str) -> None:
-    """Assert that a preset changes fonts and sizes and keeps the palette of the house style."""
     with house_style():
         colours = matplotlib.rcParams["axes.prop_cycle"]
     with house_style(style=style):
         assert matplotlib.rcParams["axes.prop_cycle"] == colours
-        assert matplotlib.rcParams["font.size"] > 8
+        assert (matplotlib.rcParams["font.size"] > 8) == (style is not None)
+        figure = new_figure(3.0, 1.0)
+        figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
+        figure.draw_without_rendering()
+    assert not caplog.records
+    assert dict(matplotlib.rcParams) == before
+    with house_style({"font.size": 16}):  # letters twice as large give a figure twice as high
+        assert new_figure(5.0, 2.0).get_size_inches().tolist() == [5.0, 4.0]
 
 
 def test_a_style_file_is_read_and_checked(tmp_path: Path) -> None:
@@ -47,22 +52,10 @@ def test_a_style_file_is_read_and_checked(tmp_path: Path) -> None:
         (tmp_path / "none.mplstyle", "can be read"),
         ("icmll", "did you mean 'icml'"),
         ({"no.such": 1}, "refuses"),
+        *([] if which("latex") else [({"text.usetex": True}, "install it, or draw without")]),
     ):
         with pytest.raises(InputError, match=message), house_style(style=style):
             pass
-
-
-def test_heights_grow_with_the_text() -> None:
-    """Assert that a style with letters twice as large gives a figure twice as high."""
-    with house_style({"font.size": 16}):
-        assert new_figure(5.0, 2.0).get_size_inches().tolist() == [5.0, 4.0]
-
-
-@pytest.mark.skipif(which("latex") is not None, reason="LaTeX is installed")
-def test_latex_that_is_missing_is_named() -> None:
-    """Assert one sentence for text.usetex."""
-    with pytest.raises(InputError, match="install it, or draw without"), house_style({"text.usetex": True}):
-        pass
 
 
 def test_formats_and_resolution(tmp_path: Path) -> None:
@@ -91,13 +84,6 @@ def test_bitmaps_that_cannot_be_drawn_are_refused(look: dict[str, Any], tmp_path
         write("8", tmp_path, formats=["png"], **look)
 
 
-def test_drawing_leaves_the_users_settings(tmp_path: Path) -> None:
-    """Assert that settings of matplotlib are as before after drawing in another style."""
-    before = dict(matplotlib.rcParams)
-    sd.figures.draw("8", sd.figures.compute("8"), style="slides")
-    assert dict(matplotlib.rcParams) == before
-
-
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -113,13 +99,3 @@ def test_numbers_in_figures(value: float, text: str) -> None:
     """Assert digits in groups of three, and raised exponents where a number is very large or small."""
     assert power_of_ten(value) == text
     assert np.isfinite(value)
-
-
-@pytest.mark.parametrize("style", [None, *PRESETS])
-def test_every_sign_has_a_letter_in_the_fonts(style: str | None, caplog: pytest.LogCaptureFixture) -> None:
-    """Assert that no sign of a number in a title is replaced by a dummy symbol."""
-    with house_style(style=style):
-        figure = new_figure(3.0, 1.0)
-        figure.suptitle(f"$t$ = {power_of_ten(1887.4)}, {power_of_ten(2.5e-7)}: $t_0'$, $\\eta_Y$")
-        figure.draw_without_rendering()
-    assert not caplog.records

@@ -1,6 +1,8 @@
 """No two texts of a figure overlap and none leaves the page: every figure, in a column and across the page."""
 
 import os
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,36 +16,26 @@ from snapdyn.figures.style import PRESETS, house_style
 from snapdyn.prose import as_mathtext
 from tests.text_boxes import overlaps
 
-WIDTHS = (3.25, 5.5)
 PAGE = 9.0  # inches of text on a page of a journal
-SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches
-EVERY_PRESET = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
+SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches; drawn there by make test-all alone
+LOOKS: list[dict[str, Any]] = [{"width": 3.25}, {"width": 5.5}]
+if os.environ.get("SNAPDYN_EVERY_PRESET"):  # set by make test-all
+    LOOKS += [{"style": style} for style in PRESETS]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("id_", FIGURES)
-def test_texts_of_figures_do_not_overlap(id_: str, width: float, data: dict[str, xarray.Dataset]) -> None:
-    """Assert that boxes of titles, labels, notes, legends and tick labels are apart, and the width is as asked."""
-    figure = sd.figures.draw(id_, data[id_], width=width)
-    with house_style():
-        assert overlaps(figure) == []
-    assert figure.get_figwidth() == width
-    if id_ not in SEVERAL_PAGES:
-        assert figure.get_figheight() <= PAGE
-
-
-@pytest.mark.skipif(not EVERY_PRESET, reason="make test-all draws every figure in every preset")
-@pytest.mark.parametrize("style", PRESETS)
-@pytest.mark.parametrize("id_", FIGURES)
-def test_texts_do_not_overlap_in_presets(
-    id_: str, style: str, data: dict[str, xarray.Dataset], caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("id_", "look"), [(id_, look) for id_ in FIGURES for look in LOOKS[id_ in SEVERAL_PAGES :]], ids=str
+)
+def test_texts_of_figures_do_not_overlap(
+    id_: str, look: dict[str, Any], data: Callable[[str], xarray.Dataset], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Assert the same in the width and with the fonts of each preset."""
-    figure = sd.figures.draw(id_, data[id_], style=style)
-    with house_style(style=style):
+    """Assert that boxes of titles, labels, notes, legends and tick labels are apart, and the width is as asked."""
+    figure = sd.figures.draw(id_, data(id_), **look)
+    with house_style(style=look.get("style")):
         assert overlaps(figure) == []
     assert not caplog.records  # a font lacks a sign
-    if style != "slides" and id_ not in SEVERAL_PAGES:
+    assert figure.get_figwidth() == look.get("width", figure.get_figwidth())
+    if look.get("style") != "slides" and id_ not in SEVERAL_PAGES:
         assert figure.get_figheight() <= PAGE
 
 

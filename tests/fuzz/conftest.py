@@ -6,34 +6,36 @@ Each attack counts how its trials ended. A summary of these counts stands at the
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 
 LARGE = os.environ.get("SNAPDYN_FUZZ") == "large"
 
 
+@dataclass
+class Attack:
+    """Seed of an attack, 0 in `make test` (`make fuzz SEED=…` draws others), and how often its trials ended how."""
+
+    seed: int = int(os.environ.get("SNAPDYN_FUZZ_SEED", "0"))
+    endings: Counter[str] = field(default_factory=Counter)
+
+    def trials(self, small: int, large: int) -> range:
+        """The trials: the first number of them in `make test`, the second in `make fuzz`."""
+        return range(large if LARGE else small)
+
+    def draws(self, number: int = 0) -> np.random.Generator:
+        """Random numbers of a trial, or of a part of the attack."""
+        return np.random.default_rng([self.seed, number])
+
+
 @pytest.fixture
-def trials() -> Callable[[int, int], int]:
-    """The number of trials: the first number in `make test`, the second in `make fuzz`."""
-
-    def chosen(small: int, large: int) -> int:
-        return large if LARGE else small
-
-    return chosen
-
-
-@pytest.fixture
-def seed() -> int:
-    """Seed of the attack: 0 in `make test`; `make fuzz SEED=…` draws other trials."""
-    return int(os.environ.get("SNAPDYN_FUZZ_SEED", "0"))
-
-
-@pytest.fixture
-def endings(record_property: Callable[[str, object], None]) -> Iterator[Counter[str]]:
-    """Count of trials by how they ended, shown in the summary of the run: ``endings["refused"] += 1``."""
-    counts: Counter[str] = Counter()
-    yield counts
-    record_property("endings", dict(counts))
+def attack(record_property: Callable[[str, object], None]) -> Iterator[Attack]:
+    """An attack; its endings are shown in the summary of the run."""
+    made = Attack()
+    yield made
+    record_property("endings", dict(made.endings))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -31,32 +31,24 @@ seeds = st.integers(0, 2**63 - 1)
 
 
 @searched
-@given(visits, rates, vocabularies)
-def test_h_solves_its_integrated_equation(s: float, eta_Y: float, V: int) -> None:
-    """Assert (V-1) u + exp(u) - 1 = V eta_Y s for u = V h(s), s visits: Eq. (45) after one integration."""
-    u = V * float(analytic.h(s, eta_Y, V))
-    target = V * eta_Y * s
+@given(visits, st.floats(1.0, 10.0), rates, vocabularies, class_numbers)
+def test_the_decoder(s: float, factor: float, eta_Y: float, V: int, K: int) -> None:
+    """Assert (V-1) u + exp(u) - 1 = V eta_Y s for u = V h(s), s visits: Eq. (45) after one integration.
+
+    h does not fall, the error of the decoder does not rise, and h <= eta_Y s/V. At t = s steps gamma lies
+    between 0 and gamma(t*), and its integral between 0 and gamma(t*) t.
+    """
+    both = [s, factor * s]
+    h, error = analytic.h(both, eta_Y, V), analytic.error_norm(both, eta_Y, V)
+    u, target = V * float(h[0]), V * eta_Y * s
     # u exp(u)/(exp(u) - 1) magnifies the rounding of u by at most 1 + u.
     assert abs((V - 1) * u + np.expm1(u) - target) <= 1e-13 * (1 + u) * target
-
-
-@searched
-@given(visits, st.floats(1.0, 10.0), rates, vocabularies)
-def test_h_rises_and_its_error_falls(s: float, factor: float, eta_Y: float, V: int) -> None:
-    """Assert that h does not fall, that the error of the decoder does not rise, and that h <= eta_Y s/V."""
-    h, error = analytic.h([s, factor * s], eta_Y, V), analytic.error_norm([s, factor * s], eta_Y, V)
     assert 0 <= h[0] <= h[1] * (1 + 1e-14)
     assert 0 <= error[1] <= error[0] * (1 + 1e-12)
-    assert (h <= eta_Y * np.array([s, factor * s]) / V * (1 + 1e-14)).all()
-
-
-@searched
-@given(visits, rates, vocabularies, class_numbers)
-def test_gamma_is_largest_at_its_peak(t: float, eta_Y: float, V: int, K: int) -> None:
-    """Assert 0 <= gamma(t) <= gamma(t*), and that its integral lies between 0 and gamma(t*) t; t in steps."""
+    assert (h <= eta_Y * np.array(both) / V * (1 + 1e-14)).all()
     peak = float(analytic.gamma(analytic.transition_time(K, V, eta_Y), eta_Y, V, K))
-    assert 0 <= analytic.gamma(t, eta_Y, V, K) <= peak * (1 + 1e-12)
-    assert 0 <= analytic.gamma_integral(t, eta_Y, V, K) <= peak * t * (1 + 1e-9)
+    assert 0 <= analytic.gamma(s, eta_Y, V, K) <= peak * (1 + 1e-12)
+    assert 0 <= analytic.gamma_integral(s, eta_Y, V, K) <= peak * s * (1 + 1e-9)
 
 
 @searched
@@ -85,33 +77,16 @@ def test_the_growth_exponent_rises(
 
 
 @searched
-@given(st.integers(1, 30), st.integers(1, 10), st.floats(1e-6, 1 - 1e-6))
-def test_classes_with_one_common_token(K: int, d: int, p: float) -> None:
-    """Assert that rows of P sum to 1, that only token 0 is common (K > 1), and that classes share nothing else."""
-    classes = sd.single_common_token(K, d, p)
-    np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
-    assert classes.common_tokens().tolist() == ([0] if K > 1 else [])
-    np.testing.assert_array_equal(classes.P[:, [0]].toarray(), p)
-    overlap = p**2 / (classes.P.toarray()[0] @ classes.P.toarray()[0])
-    np.testing.assert_allclose(classes.E()[~np.eye(K, dtype=bool)], overlap, rtol=1e-12)
+@given(st.integers(2, 6), st.integers(1, 3), st.sampled_from(["weak", "strong"]), seeds, st.booleans())
+def test_random_classes(tmp_path: Path, K: int, Q: int, correlation: str, seed: int, in_table: bool) -> None:
+    """Assert that rows and prior sum to 1, and that |lambda_1(E)| K is on the side that `correlation` says.
 
-
-@searched
-@given(st.integers(2, 8), st.integers(1, 4), st.integers(1, 4), st.sampled_from(["weak", "strong"]), seeds)
-def test_random_classes(K: int, common: int, distinct: int, correlation: str, seed: int) -> None:
-    """Assert that rows and prior sum to 1 and that |lambda_1(E)| K is on the side that `correlation` says."""
-    classes = sd.random_classes(K, common, distinct, correlation=correlation, uniform_prior=False, seed=seed)
+    Written to a run file, P inline or as a sparse table, the classes are read with the same bits.
+    """
+    classes = sd.random_classes(K, num_queries=min(Q, K), correlation=correlation, uniform_prior=False, seed=seed)
     np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
     assert classes.prior.sum() == pytest.approx(1.0, rel=1e-14)
-    assert (abs(classes.eigenvalues()[0]) * K < 1) == (correlation == "weak")
-    assert classes == sd.random_classes(K, common, distinct, correlation=correlation, uniform_prior=False, seed=seed)
-
-
-@searched
-@given(st.integers(2, 6), st.integers(1, 3), seeds, st.booleans())
-def test_classes_in_a_file_are_the_classes(tmp_path: Path, K: int, Q: int, seed: int, in_table: bool) -> None:
-    """Assert that classes written to a run file, P inline or as a sparse table, are read with the same bits."""
-    classes = sd.random_classes(K, num_queries=min(Q, K), uniform_prior=False, seed=seed)
+    assert (np.abs(classes.eigenvalues()).max() * K < 1) == (correlation == "weak")
     table = f"P = {classes.P.toarray().tolist()}"
     if in_table:
         sparse.save_npz(tmp_path / "P.npz", sparse.csr_matrix(classes.P))

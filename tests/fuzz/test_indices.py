@@ -1,7 +1,5 @@
 """Sparse tables with indices that lead out of their arrays: refused before compiled code follows them."""
 
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ from scipy import sparse
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import read_table
+from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import endings_of, refusal
 
 LIMIT = 60.0  # seconds; a trial that takes longer is ended and counted
@@ -44,16 +43,16 @@ def made(table: sparse.sparray) -> str:
     return "finished" if run.success and np.isfinite(run.attention).all() else "not finished"
 
 
-def test_damaged_sparse_tables(trials: Callable[[int, int], int], seed: int, endings: Counter[str]) -> None:
+def test_damaged_sparse_tables(attack: Attack) -> None:
     """Assert that a sparse table with wrong indices or numbers is refused, or is a table of probabilities."""
     made(sparse.csr_array(np.eye(2)))  # compiles what the processes then have
-    endings.update(endings_of(lambda rng: made(damaged_table(rng)), trials(300, 4000), seed, LIMIT))
-    assert set(endings) <= {"refused", "finished"}
+    attack.endings.update(
+        endings_of(lambda rng: made(damaged_table(rng)), len(attack.trials(300, 4000)), attack.seed, LIMIT)
+    )
+    assert set(attack.endings) <= {"refused", "finished"}
 
 
-def test_damaged_sparse_tables_in_files(
-    trials: Callable[[int, int], int], seed: int, endings: Counter[str], tmp_path: Path
-) -> None:
+def test_damaged_sparse_tables_in_files(attack: Attack, tmp_path: Path) -> None:
     """Assert the same of the arrays of a csr table in an npz file, whose damage may lie in the file as well."""
     path = tmp_path / "table.npz"
 
@@ -74,5 +73,5 @@ def test_damaged_sparse_tables_in_files(
         except InputError as error:
             return refusal(error)
 
-    endings.update(endings_of(trial, trials(100, 2000), seed, LIMIT))
-    assert set(endings) <= {"refused", "finished"}
+    attack.endings.update(endings_of(trial, len(attack.trials(100, 2000)), attack.seed, LIMIT))
+    assert set(attack.endings) <= {"refused", "finished"}

@@ -2,27 +2,22 @@
 
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import xarray
 from scipy import sparse
 
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
 from snapdyn.dynamics.files import netcdf
-from snapdyn.dynamics.files.netcdf import TRAILER_SIZE, read_dataset
+from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.traces.reading import read_foreign
 from snapdyn.errors import InputError
-from snapdyn.figures import FIGURES
-from snapdyn.figures.files import FORMAT, write_figure
+from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import Trial, endings_of, refusal
 
-Trials = Callable[[int, int], int]
 Damage = Callable[[bytes, np.random.Generator], bytes]
 HANG = 60.0  # seconds; a trial that takes longer is ended and counted
 LIMIT = 3.0  # seconds, of a file of another program or with a forged digest
@@ -45,32 +40,6 @@ def text_classes(path: Path) -> Path:
     n = np.arange(20)
     P = sparse.csr_array(np.random.default_rng(0).dirichlet(np.ones(20), 20))
     return TextClasses(P, n, n, n + 1, [f"word{i}" for i in n], 3, 400, 2, 20).save(path)
-
-
-def figure_data(path: Path) -> Path:
-    """The data of Figure 8."""
-    entry = FIGURES["8"]
-    dataset = entry.compute("quick").assign_attrs(figure="8", level="quick")
-    return write_figure(path.parent, path.stem, dataset, entry.draw, {}, time.perf_counter())["data"]
-
-
-def values_of(thing: Any) -> dict[str, Any]:
-    """All values of what was loaded, to compare."""
-    if isinstance(thing, xarray.Dataset):
-        return thing.to_dict()
-    facts = {name: value for name, value in vars(thing).items() if name not in {"classes", "wall_time"}}
-    classes = getattr(thing, "classes", thing)
-    facts |= {name: getattr(classes, name) for name in ("query", "next_token", "prior", "vocab_size")}
-    return {**facts, "P": classes.P.toarray()}
-
-
-def same(first: Any, second: Any) -> bool:
-    """Whether two loaded things have the same values."""
-    try:
-        np.testing.assert_equal(values_of(first), values_of(second))
-    except AssertionError:
-        return False
-    return True
 
 
 def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
@@ -102,20 +71,19 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
     return bytes(data)
 
 
-def loading(
-    load_file: Callable[[Path], Any], path: Path, damage: Callable[[bytes, np.random.Generator], bytes]
-) -> Trial:
+def loading(load_file: Callable[[Path], Any], path: Path, damage: Damage) -> Trial:
     """A trial that loads a damaged copy of the file."""
-    whole, expected = path.read_bytes(), load_file(path)
+    whole = path.read_bytes()
+    load_file(path)
 
     def trial(rng: np.random.Generator) -> str:
         content = damage(whole, rng)
         path.write_bytes(content)
         try:
-            equal = same(load_file(path), expected)
+            load_file(path)
         except InputError as error:
             return refusal(error)
-        return "damage undone" if content == whole and equal else "loaded equal" if equal else "loaded other"
+        return "damage undone" if content == whole else "loaded"
 
     return trial
 
@@ -132,42 +100,36 @@ def forged(whole: bytes, rng: np.random.Generator) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("write", "load_file", "small", "large"),
-    [
-        (trajectory, load, 120, 1200),
-        (figure_data, partial(read_dataset, kind="figure data", file_format=FORMAT, advice="draw again"), 60, 800),
-        (text_classes, TextClasses.load, 60, 800),
-    ],
-    ids=["trajectories", "figure data", "text classes"],
+    ("write", "load_file"), [(trajectory, load), (text_classes, TextClasses.load)], ids=["trajectories", "text classes"]
 )
 def test_damaged_files_are_refused(
     write: Callable[[Path], Path],
     load_file: Callable[[Path], Any],
-    small: int,
-    large: int,
-    trials: Trials,
-    seed: int,
-    endings: Counter[str],
+    attack: Attack,
     tmp_path: Path,
 ) -> None:
     """Assert that no damaged file loads, no load hangs, and nothing but InputError of one line is raised."""
-    endings.update(endings_of(loading(load_file, write(tmp_path / "a.nc"), damaged), trials(small, large), seed, HANG))
-    assert set(endings) <= {"refused", "damage undone"}
+    attack.endings.update(
+        endings_of(
+            loading(load_file, write(tmp_path / "a.nc"), damaged), len(attack.trials(100, 1200)), attack.seed, HANG
+        )
+    )
+    assert set(attack.endings) <= {"refused", "damage undone"}
 
 
-def test_forged_files_do_not_crash(trials: Trials, seed: int, endings: Counter[str], tmp_path: Path) -> None:
+def test_forged_files_do_not_crash(attack: Attack, tmp_path: Path) -> None:
     """Assert of damaged files with a digest of their own that they load, are refused, or are ended at the limit."""
     trial = loading(load, trajectory(tmp_path / "a.nc"), forged)
-    endings.update(endings_of(trial, trials(60, 1200), seed, LIMIT))
-    assert set(endings) <= {"refused", "loaded equal", "loaded other", "damage undone", "ended at the limit"}
+    attack.endings.update(endings_of(trial, len(attack.trials(60, 1200)), attack.seed, LIMIT))
+    assert set(attack.endings) <= {"refused", "loaded", "damage undone", "ended at the limit"}
 
 
-def test_damaged_files_without_a_digest_end(trials: Trials, seed: int, endings: Counter[str], tmp_path: Path) -> None:
+def test_damaged_files_without_a_digest_end(attack: Attack, tmp_path: Path) -> None:
     """Assert of files of another program that each ends within its limit, by values or InputError of one line."""
-    rng = np.random.default_rng(seed)
+    rng = attack.draws()
     path = trajectory(tmp_path / "a.nc")
     whole = path.read_bytes()[:-TRAILER_SIZE]
-    for _ in range(trials(4, 100)):
+    for _ in attack.trials(4, 100):
         # HDF5's own data lie here and there; most of the damage by zeros falls on them or on numbers.
         content = bytearray(whole)
         for place in rng.integers(len(whole) - 48, size=rng.integers(1, 4)):
@@ -176,9 +138,9 @@ def test_damaged_files_without_a_digest_end(trials: Trials, seed: int, endings: 
         started = time.perf_counter()
         try:
             read_foreign(path, ["time", "z", "loss"], LIMIT)
-            endings["loaded"] += 1
+            attack.endings["loaded"] += 1
         except InputError as error:
             ending = "ended at the limit" if "within" in str(error) else "refused"
-            endings[ending if str(error).isprintable() else "several lines"] += 1
+            attack.endings[ending if str(error).isprintable() else "several lines"] += 1
         assert time.perf_counter() - started < 60 * LIMIT
-    assert not endings["several lines"]
+    assert not attack.endings["several lines"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
-from collections.abc import Callable
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from snapdyn.dynamics import (
     log_times,
 )
 from snapdyn.errors import InputError
+from tests.fuzz.conftest import Attack
 
 METHODS = ("auto", "compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 KINDS = ("mean field", "residual", "finite length", "frozen", "modified", "Eq. (10)", "Eq. (13)")
@@ -49,13 +48,13 @@ def random_system(rng: np.random.Generator) -> System:
     return MeanField(classes, eta_Y, eta_Z, residual=kind == "residual")
 
 
-def test_every_run_ends(trials: Callable[[int, int], int], seed: int, endings: Counter[str]) -> None:
+def test_every_run_ends(attack: Attack) -> None:
     """Assert that runs of at most some thousand evaluations end as finite and finished, or with one sentence.
 
     `integrate` itself judges the conserved sums of a finished run.
     """
-    for number in range(trials(60, 2000)):
-        rng = np.random.default_rng([seed, number])
+    for number in attack.trials(60, 2000):
+        rng = attack.draws(number)
         method = str(rng.choice(METHODS))
         end = 10.0 ** (rng.uniform(-300, 300) if rng.random() < 0.2 else rng.uniform(-6, 12))
         start = end * 10.0 ** rng.uniform(-6, -0.1)
@@ -78,15 +77,15 @@ def test_every_run_ends(trials: Callable[[int, int], int], seed: int, endings: C
             refusal = str(error)
         if refusal:
             assert "\n" not in refusal, f"trial {number}"
-            endings["refused"] += 1
+            attack.endings["refused"] += 1
             continue
         assert run.status in ("finished", "failed"), f"trial {number}"
         if run.status == "failed":
             assert run.message, f"trial {number}"
             assert "\n" not in run.message, f"trial {number}"
             many = "evaluations of the right-hand side, the most" in run.message
-            endings["stopped after 2,000 evaluations" if many else "failed with a reason"] += 1
+            attack.endings["stopped after 2,000 evaluations" if many else "failed with a reason"] += 1
             continue
         values = [run.z_support, *run.invariants.values(), *([run.loss] if run.has_loss else [])]
         assert all(np.isfinite(each).all() for each in values), f"trial {number}"
-        endings["finished"] += 1
+        attack.endings["finished"] += 1

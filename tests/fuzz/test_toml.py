@@ -4,8 +4,6 @@ import itertools
 import re
 import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from snapdyn.errors import InputError
 from snapdyn.experiments.run_files import Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.training_sections import SGDSection
+from tests.fuzz.conftest import Attack
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 TEXT = """
@@ -104,9 +103,7 @@ def read(file: Path, name: str) -> None:
 
 
 def test_damaged_files_are_read_or_refused_in_one_sentence(
-    trials: Callable[[int, int], int],
-    seed: int,
-    endings: Counter[str],
+    attack: Attack,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -114,10 +111,10 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
     monkeypatch.setattr(memory, "free_memory", lambda: 3e8)  # what is built in good faith stays small
     texts = {example.name: example.read_text() for example in EXAMPLES} | {"text.toml": TEXT}
     names = list(texts)
-    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    rng = attack.draws()
     file = tmp_path / "file.toml"
     wrong = []
-    for trial in range(trials(500, 20_000)):
+    for trial in attack.trials(500, 20_000):
         name = names[rng.integers(len(names))]
         data = damaged(texts[name], rng)
         file.write_bytes(data)
@@ -125,14 +122,14 @@ def test_damaged_files_are_read_or_refused_in_one_sentence(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 read(file, name)
-            endings["read"] += 1
+            attack.endings["read"] += 1
         except InputError as error:
             message = str(error)
-            endings["refused"] += 1
+            attack.endings["refused"] += 1
             if not message.isprintable() or not message.startswith("expected ") or len(message) > 1500:
                 wrong.append(f"trial {trial}, {name}: message {message[:300]!r}")
         except Exception as error:
-            endings["other"] += 1
+            attack.endings["other"] += 1
             place = traceback.extract_tb(error.__traceback__)[-1]
             wrong.append(
                 f"trial {trial}, {name}: {type(error).__name__} at {place.name}:{place.lineno}: {error!s:.200}"
