@@ -68,4 +68,4 @@ def test_own_run_under_the_theory(tmp_path: Path) -> None:
         low, high = re.findall(rf"{name} = .*90 %: (\S+) to ([\d.e-]+)", printed)[0]
         assert float(low) < rate < float(high)
     assert "this theory describes this trace" in printed
-    assert (tmp_path / "out" / "train.png").stat().st_size > 10_000
+    assert (tmp_path / "train.png").stat().st_size > 10_000

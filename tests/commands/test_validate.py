@@ -149,7 +149,7 @@ def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("text", "hints"),
     [
-        (None, ["'mine.py'", "No such file"]),
+        (None, ["'mine.py'", "which is not a file"]),
         ("x = (\n", ["'mine.py'", "in line 1", "never closed"]),
         ("import snapdyn\nsnapdyn.clam()\n", ["AttributeError in line 2 of mine.py", "'clam'"]),
         ("x = 1\n", ["received none", "@snapdyn.claim"]),

@@ -245,7 +245,9 @@ def test_first_screen(whole_page: str) -> None:
     assert all(address.startswith("data:") for address in page.fetched)
     first = whole_page[whole_page.index('id="findings"') : whole_page.index('id="verdicts"')]
     assert first.count('<li class="finding ') == 5
-    assert first.count('<svg class="formula"') == 10
+    findings, _, symbols = first.partition("</ol>")
+    assert findings.count('<svg class="formula"') == 10
+    assert symbols.count("<dt>") == symbols.count('<svg class="formula"') > 30
     assert first.count(">Printed<") == first.count(">Recomputed<") == 5
     assert first.count("6.25 times too large") == 5
     ids = re.findall(r'<h3><a href="#([^"]+)">', first)

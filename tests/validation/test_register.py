@@ -125,7 +125,7 @@ DECORATED = '@sd.claim("{id}", source="", title="", statement="")\ndef f(evidenc
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (None, "expected a Python file, received '{file}' (No such file or directory); check the path"),
+        (None, "expected the path of a Python file, received '{file}', which is not a file; check the path"),
         ("x = 1\ny = = 2\n", "received '{file}' with an error in line 2: invalid syntax"),
         ("import snapdyn as sd\n\nsd.no_such_name\n", "received AttributeError in line 3 of mine.py: module 'snapdyn'"),
         ("import sys\nsys.exit('bye')\n", "received SystemExit in line 2 of mine.py: bye"),

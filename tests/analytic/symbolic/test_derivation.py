@@ -69,7 +69,7 @@ WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "leading for exact beta": ("orbit-overlap-exact", lambda _: BY_ID["orbit-overlap-leading"].statement.rhs),
     "first order of E' only": ("second-order", lambda rhs: 0 * rhs),
     "counts left out of one class": ("beta-counted", lambda rhs: rhs.subs(sp.Symbol("theta_2", real=True), 0)),
-    "drift of the distinct tokens left out": ("odds-of-common-token", lambda rhs: rhs.subs(PI, 0)),
+    "drift of the distinct tokens left out": ("odds-of-common-token", lambda rhs: rhs.subs(WBAR, 0)),
     "rate of Remark 1 for K < V": (
         "overlap-time",
         lambda _: (sp.exp(V * G_) - 1 + (V - 1) * V * G_) / (V * (1 - RHO)),

@@ -287,10 +287,10 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
         ({"common_probability": 0.3}, "only where it is free"),
         ({"system": "MeanField"}, "system as a type"),
         ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
-        ({"errors": "seeds"}, "at least 8 seeds"),
+        ({"errors": "seeds"}, "whole number of at least 8, received 1"),
         ({"trace": Trace(RECORD, [STILL] * 8), "errors": "seeds"}, "seeds that differ, received 8 equal ones"),
         ({"trace": Trace(RECORD, STILL, seq_len=5), "system": ModifiedDecoder}, "math.inf for ModifiedDecoder"),
-        ({"trace": Trace([0, 1, 2, 3], STILL[:4])}, "at least 4 records"),
+        ({"trace": Trace([0, 1, 2, 3], STILL[:4])}, "records after t = 0 to be a whole number of at least 4"),
         ({"trace": Trace([1, 2, 3, 4], [[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]] * 4)}, "attention above 0"),
         (
             {"trace": Trace(RECORD, np.ones((8, 1, 1))), "classes": SequenceClasses([[1.0]], query=[0], vocab_size=3)},
