@@ -57,7 +57,7 @@ def test_sympy_verifies_the_formula(id_: str) -> None:
 
 
 E_12 = sp.Symbol("e_12", real=True)
-PI, RHO, G_ = sp.symbols("pi rho g", positive=True)
+WBAR, RHO, G_ = sp.symbols("wbar rho g", positive=True)
 WRONG: dict[str, tuple[str, Callable[[sp.Expr], sp.Basic]]] = {
     "exponent 3 for 4": (
         "common-logit",
