@@ -24,8 +24,8 @@ def test_two_axes_agree_with_single_checks() -> None:
 @pytest.mark.parametrize(
     ("claim", "classes", "axes", "message"),
     [
-        ("conservation", family, {}, "one or two axes"),
-        ("conservation", family, {"common": [0.3, 0.1]}, "increasing"),
+        ("conservation", family, {}, "number of axes to be a whole number in 1..2"),
+        ("conservation", family, {"common": [0.3, 0.1]}, "to increase"),
         ("conservation", family(0.1), {"common": [0.1]}, "axis of fixed classes"),
         ("figure6", family, {"common": [0.1]}, "speaks of"),
         ("theorem3", family, {"common": [0.1]}, "received the group"),

@@ -55,8 +55,8 @@ class SlowSweep:
         (folder / "slow.py").write_text(SLOW)
         (folder / "slow.toml").write_text(SWEEP)
 
-    def command(self, jobs: int) -> list[str]:
-        arguments = ["sweep", "slow.toml", "--load", "slow.py", "--out", "out", "--jobs", str(jobs)]
+    def command(self, jobs: int, out: str = "out") -> list[str]:
+        arguments = ["sweep", "slow.toml", "--load", "slow.py", "--out", out, "--jobs", str(jobs)]
         return [sys.executable, "-m", "snapdyn", *arguments]
 
     def start(self, jobs: int, seconds_per_cell: float) -> subprocess.Popen[str]:

@@ -88,9 +88,9 @@ def test_one_sentence(linear: sd.System) -> None:
     """Assert one sentence for each mistake."""
     with pytest.raises(sd.InputError, match="without attention logits"):
         sd.ladder_of(sd.MeanField(sd.syn_small(), 1.0, 1.0), TIMES)
-    with pytest.raises(sd.InputError, match=r"states of shape \(4, 2\)"):
+    with pytest.raises(sd.InputError, match=r"closed_form of shape \(4, 2\)"):
         sd.ladder_of(linear, TIMES, 0.1, closed_form=np.exp)
-    with pytest.raises(sd.InputError, match="4 values of 'sum'"):
+    with pytest.raises(sd.InputError, match=r"closed_form 'sum' of shape \(4,\)"):
         sd.ladder_of(linear, TIMES, 0.1, closed_form=lambda t: {"sum": 1.0})
 
 
