@@ -106,10 +106,11 @@ def early_common_logit_of_many_classes(
     """
     from scipy.special import dawsn
 
-    u = time_array("t", t) * positive("eta_Y", eta_Y) / positive("num_classes", num_classes)
-    ratio = positive("eta_Z", eta_Z) / eta_Y
+    rate, K = positive("eta_Y", eta_Y), positive("num_classes", num_classes)
+    u = time_array("t", t) * rate / K
+    ratio = positive("eta_Z", eta_Z) / rate
     share = positive("common_attention", common_attention, below=1.0, advice="give f_c at the start") ** 2
-    x = np.sqrt(num_classes * ratio * share * (1 - share) / 2) * u
+    x = np.sqrt(K * ratio * share * (1 - share) / 2) * u
     # Beyond CUT the asymptotic series of Dawson's function, integrated; its next term is 105/(128 x^8) there.
     near = np.minimum(x, CUT)
     nodes, weights = legendre_rule(60)
@@ -160,6 +161,7 @@ def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares:
 
     c = np.atleast_1d(positive_array("common_attention", common_attention, below=1.0, advice="give f_c of each kind"))
     w = np.ones(c.shape) if shares is None else np.atleast_1d(positive_array("shares", shares))
+    finite_array("common_attention", c, ("kinds",))
     finite_array("shares", w, c.shape, advice="give the share of each kind")
     a, b = (np.average(c**power * (1 - c**2), weights=w) for power in (1, 2))
     turns = np.full(c.shape, np.inf)
