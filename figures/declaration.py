@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from snapdyn.dynamics import SequenceClasses, syn_small
-from snapdyn.errors import LARGEST_WHOLE, file_path, shown, whole
+from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, whole
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.toml_files import Section, read_sections, section_model
 from snapdyn.validation.measured import Measured
@@ -82,7 +82,13 @@ def chosen_classes(name: str) -> SequenceClasses:
     path = file_path("classes", name)
     section = read_sections(path, {"classes": CLASSES}, required=("classes",))["classes"]
     classes: SequenceClasses = section.build(path.parent)
-    whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
+    S = whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
+    tokens = [classes.common_tokens().size, *(classes.distinct_tokens(n).size for n in range(S))]
+    if 0 in tokens or classes.num_next_tokens < S:
+        raise InputError(
+            f"expected classes with a common token, a distinct one of each and different next tokens, received "
+            f"{tokens} such tokens and {classes.num_next_tokens} next tokens of {S} classes; give other classes"
+        )
     return classes
 
 

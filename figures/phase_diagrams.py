@@ -105,7 +105,7 @@ def settings_text(dataset: xarray.Dataset) -> str:
         for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
         if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
     ]
-    return f"{name.replace('$', chr(92) + '$')}: {', '.join(shown)}"
+    return name.replace("$", r"\$") + ": " + ", ".join(shown)
 
 
 def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:

@@ -18,10 +18,9 @@ Level = Annotated[
 
 def complete_claims(incomplete: str) -> list[str]:
     """Ids of claims, and chapters."""
-    from snapdyn.validation import CLAIMS
+    from snapdyn.validation.claims import names_of_claims
 
-    names = [*CLAIMS, *dict.fromkeys(claim.chapter for claim in CLAIMS.values() if claim.chapter)]
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in names_of_claims() if name.startswith(incomplete)]
 
 
 Claims = Annotated[

@@ -42,6 +42,11 @@ CLAIMS.declare(
 )
 
 
+def names_of_claims() -> list[str]:
+    """Ids of all claims, and their chapters."""
+    return [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
+
+
 def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
     """Claims that ids and groups name (None: all), in the register's order.
 
@@ -61,7 +66,7 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
             or [id_ for id_ in CLAIMS if name and id_.startswith(name)]
         )  # fmt: skip
         if not ids:
-            known = [*CLAIMS, *dict.fromkeys(entry.chapter for entry in CLAIMS.values() if entry.chapter)]
+            known = names_of_claims()
             raise InputError(
                 f"expected a claim or a group of claims, received {shown(name)}{suggest(name, known) or FORGOTTEN}; "
                 "snapdyn validate --list shows all"
