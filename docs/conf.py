@@ -24,6 +24,7 @@ extensions = [
     "listed_names",
     "register_lists",
     "command_help",
+    "linked_files",
     "checked_links",
 ]
 exclude_patterns = ["**/.ipynb_checkpoints"]

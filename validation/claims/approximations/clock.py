@@ -94,9 +94,9 @@ CLAIM = Claim(
         "any classes with next tokens of their own: the mean over the drawn class of one step's update under (8)",
         "SGD itself: V E' small, so that the modified decoder moves attention as the original flow does; small rates",
     ),
-    conclusion="Each class needs its prior p_n: for equal priors, (10) as printed runs K times faster than SGD. "
-    "With p_n, it stays within {K = V = 5, with p_n:.1%} of the mean of SGD; as printed its logits differ by "
-    "{K = V = 5, as printed:.0%}.",
+    conclusion="Each class needs its prior p_n: for equal priors, (10) as printed runs K times faster than SGD. At "
+    "K = V = 5 its logits stay within {K = V = 5, with p_n:.1%} of the mean of SGD with p_n, and differ by {K = V = "
+    "5, as printed:.0%} as printed.",
     expected="corrected",
     properties=(
         Property(

@@ -122,12 +122,12 @@ CLAIM = Claim(
         "5 % for the other rungs: (K-1) rho <= 0.04, eta_Z/eta_Y = 1e-3, t <= 2 K ln V/eta_Y, one query, one common "
         "token, equal profiles",
     ),
-    conclusion="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half at "
-    "the start. The ladder goes from SGD over the mean field, the modified decoder and the leading beta to the closed "
-    "form, and a gap is the difference of two neighbours over the change of z. On runs with K = 10 and f_n.f_k = "
-    "0.0036 the larger of the two gaps is {V = 178:.2f} at V = 178 and "
-    "{V = 1e5:.0f} at V = 1e5. The other rungs of flows stay below {largest gap of z of the other rungs of flows: "
-    "V = 100:.1%}, and reach {common token 0.2, V = 1000:.0%} with a common token of 0.2.",
+    conclusion="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half "
+    "at the start. The ladder is the row of approximations from SGD over the mean field, the modified decoder and "
+    "the leading beta to the closed form; a gap is the difference of two neighbours over the change of z. On runs "
+    "with K = 10 and f_n.f_k = 0.0036 the larger of the two gaps is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V "
+    "= 1e5. The other rungs of flows stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and "
+    "reach {common token 0.2, V = 1000:.0%} with a common token of 0.2.",
     expected="corrected",
     properties=(
         Property(

@@ -116,8 +116,9 @@ CLAIM = Claim(
     r"t_i=\frac{1}{1-\mu}\Bigl(i-\mu\frac{1-\mu^i}{1-\mu}\Bigr)",
     conditions=("eta i/(1-mu) at most 0.1: gradients change little", "i at least 10/(1-mu)"),
     conclusion="Holds late, with an error of order 1/i at step i; it does not hold in the first 1/(1-mu) steps. At "
-    "step 1, mu = 0.9, the error of the loss's fall is {step 1:.1f} times the fall itself; there the build-up clock is "
-    "right. At step 2000 the attention of SGD is {step 2000 of SGD:.1%} behind.",
+    "step 1 and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall; the clock that "
+    "counts how velocity builds up is right there. At step 2000 the attention of SGD is {step 2000 of SGD:.1%} "
+    "behind.",
     expected="conditional",
     properties=(
         Property(

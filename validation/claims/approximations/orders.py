@@ -44,9 +44,9 @@ CLAIM = Claim(
     "O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is not too small.",
     latex=r"O(\eta),\quad O(1/T),\quad O(\sqrt{\eta/B}),\quad O(1/\sqrt{\text{seeds}}),\quad O(\lambda_1),\quad "
     r"O\!\left(\tfrac{1}{V\lambda_1}\right)",
-    conclusion="Holds: the fitted orders agree, and wrong theories give others. Orders of flows agree within "
-    "{exact to leading beta, in lambda_1:.1g}, that of finite T within {bias of finite T, in 1/(T-1):.1g} and those of "
-    "the spread of seeds within {spread of the seeds, in eta at batch 1:.1g}.",
+    conclusion="Holds: the fitted orders agree, and wrong theories give others. The fitted exponents are off by "
+    "{exact to leading beta, in lambda_1:.1g} for flows, {bias of finite T, in 1/(T-1):.1g} for finite T, and "
+    "{spread of the seeds, in eta at batch 1:.1g} for the spread of seeds.",
     properties=tuple(
         Property(
             "distance of the fitted order from theory",

@@ -89,9 +89,9 @@ CLAIM = Claim(
         "by linear response, the share of xi_n that memory takes plus 10 times the largest |change of ln f| is below 1 "
         "up to t_end",
     ),
-    conclusion="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for all. "
-    "The condition is a test of signs; the turn of unequal profiles is a law, to 0.5 %. "
-    "A token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by "
+    conclusion="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for "
+    "all. Under the condition the sign is tested; where tokens of unequal profiles turn is a law, tested to 0.5 %. A "
+    "token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by "
     "{theorem2a-strong-slow:.1e} of the largest logit; one of F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} "
     "standard errors), and rises under Eq. (10).",
     expected="conditional",

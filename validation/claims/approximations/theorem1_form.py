@@ -158,8 +158,8 @@ CLAIM = Claim(
     latex=r"\beta_{nk}\approx E'_{nk}\ \to\ \beta_{nk}\approx\frac{\iota_n}{V-1}\frac{U_k}{U_n}",
     conditions=("attention slower than the decoder: frozen, or eta_Z/eta_Y = 1e-3", "every class its own next token"),
     conclusion="The premise of Theorem 1, the modified decoder, changes attention strongly: under the original flow "
-    "1/(V-1) sets beta, and not E'. The common logit moves under Eq. (10) {V = 1,000:.4g} times as far as in the mean "
-    "field at V = 1,000 and {V = 100,000:.4g} times at V = 100,000 (K = 10).",
+    "beta is of the order of 1/(V-1), and not of E'. The common logit moves under Eq. (10) {V = 1,000:.4g} times as "
+    "far as in the mean field at V = 1,000 and {V = 100,000:.4g} times at V = 100,000 (K = 10).",
     expected="corrected",
     properties=(
         Property(

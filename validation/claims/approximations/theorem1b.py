@@ -100,9 +100,9 @@ CLAIM = Claim(
         "one constant for every V",
         "closed form: any classes; mean field: equal priors, weak correlation, own next tokens, eta_Z/eta_Y <= 0.1",
     ),
-    conclusion="The logarithm must be ln(V eta_Y t/K): with the printed one no constant suffices for all V. The "
-    "printed order needs {V = 100} at V = 100 and {V = 1e12} at V = 1e12, the corrected one "
-    "{gamma_n eta_Y p_n t over ln(V eta_Y p_n t)} at most. Its constant 2 is approached at t0 as V grows.",
+    conclusion="The logarithm must be ln(V eta_Y t/K): with the printed one no constant suffices for all V. With "
+    "the printed logarithm the constant is {V = 100} at V = 100 and {V = 1e12} at V = 1e12; with the corrected one "
+    "it is at most {gamma_n eta_Y p_n t over ln(V eta_Y p_n t)}. It approaches 2 at t0 as V grows.",
     expected="corrected",
     properties=(
         of_gamma(

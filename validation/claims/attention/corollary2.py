@@ -123,11 +123,11 @@ CLAIM = Claim(
         "mean field: memory takes less than the common logits' rate, by linear response",
     ),
     conclusion="Under (10) it holds for one query and proportional common parts; the mean field also needs little "
-    "memory. There f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n "
-    "(1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a common token "
-    "can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and with two queries of unequal "
-    "size by {two queries of unequal size:.0%}. Runs test the sign; the rate is tested at every state under Eq. (10), "
-    "where 1.1 times the law is rejected, and not in the mean field.",
+    "memory. There f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n (1 - "
+    "|f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a common token "
+    "can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and with two queries of "
+    "unequal size by {two queries of unequal size:.0%}. Runs test the sign of the rate. Its size is tested under Eq. "
+    "(10), at every state, where 1.1 times the law fails; in the mean field it is not tested.",
     expected="conditional",
     properties=(
         one_way(

@@ -64,9 +64,9 @@ CLAIM = Claim(
     "batch-size-1 step; printed without p_n, per round.",
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",
     conditions=("modified decoder flow", "one class per next token"),
-    conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). "
-    "The coefficients beta are proved for any number of classes; the gradient in z for three tokens, and so for all, "
-    "by symmetry: an entry holds its own token, one other, and the norm of all.",
+    conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). The "
+    "coefficients beta are proved for any number of classes; the gradient in z is proved for three tokens, and holds "
+    "for any number by symmetry: an entry contains its own token, one other, and the norm of all.",
     properties=(
         Property(
             "kernel of (10) with exact beta against Y (e - alpha) by dense linear algebra, over what rounding allows",

@@ -84,13 +84,14 @@ CLAIM = Claim(
         "however small",
         "one class per next token",
     ),
-    conclusion="A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, "
-    "which the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
-    "largest logit (K = 3, weak correlation). Linear response tells the time of the fall, to {theorem2a-memory:.0%} on "
-    "two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the "
-    "overlaps and priors; at strong correlation or unequal priors it can fail. Runs test the sign; the rate is (98) at "
-    "every state under Eq. (10), and in the mean field linear response within 1 % while attention hardly moves: both "
-    "reject 1.1 times the law. The time of the fall rejects it on F10 only (1.12 on both).",
+    conclusion="A distinct token can lose attention in the full mean field: the decoder remembers earlier "
+    "attention, which the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = "
+    "0.3:.0%} of the largest logit (K = 3, weak correlation). Linear response predicts the time of the fall to "
+    "{theorem2a-memory:.0%} on two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single "
+    "common token whatever the overlaps and priors; at strong correlation or unequal priors it can fail. Runs test "
+    "the sign of the rate. Its size is tested too: under Eq. (10) it is (98) at every state, and in the mean field "
+    "it is that of linear response to 1 % while attention hardly moves; a law with 1.1 times the rate fails both "
+    "tests. The time of the fall rejects a factor of 1.1 on F10, and 1.12 on both instances.",
     expected="conditional",
     properties=(
         one_way(

@@ -34,12 +34,13 @@ CLAIM = Claim(
         "one class per next token",
         "mean field: memory takes less than the common logit's rate, by linear response",
     ),
-    conclusion="Holds under (10) for one common token, whatever priors and correlation; in the full mean field it can "
-    "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. One "
-    "of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. In the "
-    "mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
-    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries. Runs test the sign; the rate is "
-    "(100) at every state under Eq. (10), and linear response in the mean field, both to less than a factor 1.1.",
+    conclusion="Holds under (10) for one common token, whatever priors and correlation; in the full mean field it "
+    "can rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > "
+    "0. One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
+    "In the mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
+    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries. Runs test the sign of the "
+    "rate. Its size is tested too: it is (100) at every state under Eq. (10), and that of linear response in the "
+    "mean field; 1.1 times the rate fails both tests.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

@@ -186,9 +186,9 @@ CLAIM = Claim(
         "one class per next token",
     ),
     conclusion="Holds under (10) while common tokens fall; in the full mean field only where V f_n.f_k is small and "
-    "priors are equal. B is on the clock of the dynamics: it carries p_n per step. The lower one fails where a common "
-    "token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 says (F4), so that "
-    f"(12) holds to {MISSED:.0%} of B only, of which a search reaches half.",
+    "priors are equal. B is on the clock of the dynamics: per step it has the factor p_n. The lower bound fails "
+    "where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 says "
+    f"(F4), so that (12) is stated to {MISSED:.0%} of B; a search finds errors of half of that.",
     expected="conditional",
     properties=(
         bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),

@@ -145,10 +145,10 @@ CLAIM = Claim(
     ),
     conclusion="Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
     "estimates. At strong correlation it is {eta_Z/eta_Y = 0.0001:.1g} of 1 + |r| at eta_Z/eta_Y = 1e-4, "
-    "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and "
-    "{strong correlation, eta_Z/eta_Y = 1:.1g} at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. "
-    "To 1 % of 1 + |r| the bound is loose: a search reaches 0.4 of it; relative to the change of r, where memory is "
-    "little of it, (11) holds to 1 % and rejects an exponent of 2.2.",
+    "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and {strong correlation, eta_Z/eta_Y = 1:.1g} "
+    "at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. The bound of 1 % of 1 + |r| is loose: a "
+    "search finds at most 0.4 of it. Relative to the change of r, (11) holds to 1 % where memory is a small part of "
+    "that change, and an exponent of 2.2 in place of 2 fails.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

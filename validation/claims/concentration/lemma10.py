@@ -75,20 +75,20 @@ CLAIM = Claim(
     "lemma10",
     source="Lemma 10, Eqs. (58)-(59)",
     title="The counts of a class stay within sqrt(N ln(2/delta)) of their mean",
-    statement="After N batch-size-1 steps class n has been drawn N_n times, and "
-    "|N_n - ceil(p_n N)| <= sqrt(N ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; about "
-    "p_n N itself without the 1. The two ends together, |N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), need less.",
+    statement="After N batch-size-1 steps class n has been drawn N_n times, and |N_n - ceil(p_n N)| <= sqrt(N "
+    "ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; around p_n N itself the 1 is not "
+    "needed. The last bound alone, |N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), holds from N = 2 on at any delta.",
     latex=r"|N_n-\lceil p_nN\rceil|\le\sqrt{\tfrac N2\ln\tfrac2\delta}+1<\sqrt{N\ln\tfrac2\delta}"
     r"\quad\text{w.p. }\ge1-\delta",
     conditions=(
         "steps draw classes independently with the prior p_n",
         "second inequality: N ln(2/delta) > 6 + 4 sqrt(2) = 11.7, as N >= 17 ensures",
-        "the two ends together: N >= 2",
+        "last bound alone: N >= 2",
     ),
-    conclusion="Holds from N = 2 on; the second printed inequality needs N ln(2/delta) > 6 + 4 sqrt(2). At N = 1 the "
-    "probability of leaving the printed end is {one step, p = 0.001} delta (a rare class, delta = 2/e). Hoeffding's "
-    "radius is tight at p_n = 1/2: 1.1 times narrower fails. The printed end is about sqrt(2) times too wide, and only "
-    "1.5 times narrower fails.",
+    conclusion="Holds from N = 2 on; the second printed inequality needs N ln(2/delta) > 6 + 4 sqrt(2). At N = 1 "
+    "the last bound is violated with probability {one step, p = 0.001} delta (a rare class, delta = 2/e). "
+    "Hoeffding's bound is tight at p_n = 1/2: one that is 1.1 times narrower fails. The last printed bound is about "
+    "sqrt(2) times too wide: only one that is 1.5 times narrower fails.",
     expected="conditional",
     findings=("F16",),
     properties=(

@@ -118,11 +118,11 @@ CLAIM = Claim(
         "sigma': D <= p_n N/10 (N >> K^2), 5 <= V <= 1e9; the second bound: V >= 4 and also p_n N - D >= "
         "2(1+omega_1) ln V/eta_Y",
     ),
-    conclusion="Holds for h; the error e_n - alpha_n can move up to 1 + ln(V)/4 times as much, and needs "
-    "N >> K^2 ln(V)^2. At the transition of V = 1e6 it moves {at the transition, V = 1e6} times as much; relatively, h "
-    "never moves more than the count does. The order of h is loose (D/2 fails), the bounds on "
-    "sigma' are attained to {|sigma'| over eta_Y D/3:.2f} (V <= 1e9; 0.998 in a longer search) and {|sigma'| over "
-    "D/(p_n N), past the transition:.2f} of 2.35.",
+    conclusion="Holds for h; the error e_n - alpha_n can move up to 1 + ln(V)/4 times as much, and needs N >> K^2 "
+    "ln(V)^2. At the transition of V = 1e6 it moves {at the transition, V = 1e6} times as much; relatively, h never "
+    "moves more than the count does. The bound on h is loose: only with D/2 in place of D it fails. Those on sigma' "
+    "are tight: |sigma'| reaches {|sigma'| over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9; 0.998 in a longer search) "
+    "and, past the transition, {|sigma'| over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 is allowed.",
     expected="conditional",
     properties=(
         of_counts(

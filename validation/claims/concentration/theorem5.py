@@ -99,9 +99,9 @@ CLAIM = Claim(
         "eta_Y <= 3 + ln(N)/2",
     ),
     conclusion="Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is "
-    "smaller than printed. It is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order sqrt(K/N) (Bernstein), "
-    "not K/sqrt(N), and late a factor ln(V eta_Y N/K) smaller. The printed order fails "
-    "only when halved, this one when 1.1 times smaller.",
+    "smaller than printed. It is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order sqrt(K/N) "
+    "(Bernstein), not K/sqrt(N), and late a factor ln(V eta_Y N/K) smaller. The printed bound fails only when it is "
+    "halved, this one already when it is 1.1 times smaller.",
     expected="conditional",
     properties=(
         CHANCE,

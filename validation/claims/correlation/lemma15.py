@@ -38,8 +38,8 @@ CLAIM = Claim(
     "measured at lambda = |lambda_1|, where it says most.",
     latex=r"|\lambda_i(E')|\le\frac{|\lambda_1|}{1-\lambda}\le\frac{\lambda}{1-\lambda}\quad(|\lambda_1|\le\lambda<1)",
     conditions=("|lambda_1(E)| <= lambda < 1",),
-    conclusion="Holds; two classes that overlap only each other reach equality. The largest |lambda/(1+lambda)| is "
-    "that of a negative lambda = -|lambda_1|, which they have.",
+    conclusion="Holds; two classes that overlap only each other reach equality. |lambda/(1+lambda)| is largest at "
+    "lambda = -|lambda_1|, which is an eigenvalue of such classes.",
     grade="proved",
     properties=(
         of_overlaps(

@@ -82,8 +82,8 @@ CLAIM = Claim(
     statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of that suffices.)",
     latex=r"|E'_{nk}-E_{nk}|\le\frac{|\lambda_1|^2}{1-|\lambda_1|}",
     conditions=("|lambda_1(E)| < 1",),
-    conclusion="Holds; off the diagonal half of the bound suffices. As |lambda_1| -> 0, two classes reach the bound on "
-    "the diagonal, and one class that overlaps two others reaches the half off it.",
+    conclusion="Holds; off the diagonal half of the bound suffices. As |lambda_1| -> 0, two classes reach the bound "
+    "on the diagonal, and a class that overlaps two others reaches half of the bound off the diagonal.",
     findings=("F18",),
     properties=(
         ANY_ENTRY,

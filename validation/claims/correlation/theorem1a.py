@@ -224,12 +224,12 @@ CLAIM = Claim(
     expected="corrected",
     conditions=("modified decoder flow", "one class per next token", "(86)-(88): uniform classes"),
     conclusion="(88) has a wrong sign; with the right one and equal priors, xi_n > 0 needs only |lambda_1| <= "
-    "1/sqrt(K-2), and not Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. "
-    "Eliminating class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the others, "
-    "e the overlaps of n; where "
-    "row sums of E without n are at most 1 the Neumann series of H^-1 1 is positive, and they are at most "
-    "sqrt(K-2) |lambda_1|. Beyond, xi_n falls to {strong correlation} of the largest at strong correlation, to "
-    "{priors 100, 1, 1} with priors 100, 1, 1 (not under the original flow).",
+    "1/sqrt(K-2), and not Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The "
+    "proof eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
+    "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 is "
+    "positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be negative: "
+    "{strong correlation} of the largest xi at strong correlation, and {priors 100, 1, 1} of it with priors 100, 1, "
+    "1 (not under the original flow).",
     findings=("F5", "F13"),
     properties=(
         replace(

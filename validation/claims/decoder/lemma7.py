@@ -51,9 +51,10 @@ CLAIM = Claim(
     statement="0 <= h*(s) - h(s) <= 2 eta_Y/V for all s (half of the bound is enough); for s <= ln V/eta_Y a shift "
     "c = Theta(1) has h(s+c) >= h*(s) (a third of a visit is enough: 0.9 of it is reached); the gap tends to 0.",
     latex=r"0\le h^*(s)-h(s)\le \frac{2\eta_Y}{V}",
-    conclusion="Holds, even with half of the bound; the printed proof of (b) does not cover gaps up to ln(2)/V. That "
-    "proof is empty for every epsilon <= ln(2)/V, whatever eta_Y (F15). The flow needs more than (exp(eta_Y) - "
-    "1)/(V eta_Y) visits to reach what the first visit brings, V h* = eta_Y: with large eta_Y the gap stays that long.",
+    conclusion="Holds, even with half of the bound; the printed proof of (b) does not cover gaps up to ln(2)/V: it "
+    "is empty for every epsilon <= ln(2)/V, whatever eta_Y (F15). The flow needs more than (exp(eta_Y) - 1)/(V "
+    "eta_Y) visits to reach what the first visit brings, V h* = eta_Y: with large eta_Y the gap stays large for so "
+    "many visits.",
     properties=tuple(
         Property(
             name,

@@ -99,8 +99,8 @@ CLAIM = Claim(
         "V >= 5 (V >= 4 late)",
     ),
     conclusion="The bounds on gamma hold at any rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or more. "
-    "Rates of V^-0.99 or more are enough for V >= 100, as the paper has it. With ln(eta_Y t/K), as Theorem 1(b) and "
-    "Section 6 print it, the late constant of gamma grows with V.",
+    "Rates of V^-0.99 or more are enough for V >= 100, as the paper states. Theorem 1(b) and Section 6 print "
+    "ln(eta_Y t/K) in place of ln(V eta_Y t/K); with it the late constant of gamma grows with V.",
     expected="conditional",
     grade="certified",
     properties=(

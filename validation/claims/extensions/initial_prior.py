@@ -123,11 +123,11 @@ CLAIM = Claim(
     "ever: initial logits swap their fates exactly where P exp(z(0)) crosses.",
     latex=r"r_{l/l'|n}(t)\gtrless0\iff P(l|n)\,e^{z_l(0)}\gtrless P(l'|n)\,e^{z_{l'}(0)}",
     conditions=("T infinite", "Y(0) = 0", "a distinct token occurs in one class only"),
-    conclusion="Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Who is ahead "
-    "is a test of signs; the crossing is an equality, tested to 1e-9. Two rivals "
-    "with equal P exp(z(0)) keep equal attention by flow, descent and SGD; with sequences of 16 tokens, whose counts "
-    "scatter, a run ends with ln(f_1/f_2) of size {SGD, sequences of 16 tokens:.2f}, and from a random Y(0) of "
-    "{descent, Y(0) uniform in +-1/sqrt(V):.2f}.",
+    conclusion="Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Who is "
+    "ahead is tested as a sign, and the crossing as an equality, to 1e-9. Two tokens with equal P exp(z(0)) keep "
+    "equal attention under flow, descent and SGD. With sequences of 16 tokens, whose counts scatter, |ln(f_1/f_2)| "
+    "is {SGD, sequences of 16 tokens:.2f} at the end of a run; from a random Y(0) it is {descent, Y(0) uniform in "
+    "+-1/sqrt(V):.2f}.",
     expected="conditional",
     properties=(
         *on_flows(

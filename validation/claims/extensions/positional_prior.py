@@ -142,10 +142,10 @@ CLAIM = Claim(
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "
     r"\tilde P(l|n)\propto\sum_ie^{b_i}P(l|n,i)",
     conditions=("T infinite: with finite T the counts scatter as under P, not as under the reweighted P",),
-    conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 it "
-    "is {T - 1 = 500:.1%} of the largest logit. A bias per position averages to sum_i exp(b_i) P(l|n, i): it drops out "
-    "when tokens do not depend on their position, and is a prior per class, no row of Z, when classes of one query "
-    "differ in how they do.",
+    conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 "
+    "it is {T - 1 = 500:.1%} of the largest logit. With a bias b_i per position P becomes sum_i exp(b_i) P(l|n, i): "
+    "the bias has no effect where tokens do not depend on their position. Where classes of one query depend on it "
+    "differently, it is a prior for each class, and no row of Z has the same effect.",
     expected="conditional",
     properties=(
         *on_flows(

@@ -153,11 +153,11 @@ CLAIM = Claim(
     "one rate it is O(1/sqrt(d)). With W_Q and W_K of the usual size, or U trained at the same rate, it stays.",
     latex=r"\dot Z=\frac{\eta}{d}\left[K B\,UW_KW_K^\top U^\top+UW_QW_Q^\top U^\top B\,K\right],\quad K=UU^\top",
     conditions=("U fixed, rows orthonormal or the width large", "W_Q, W_K large: s^4 much above d |Z|^2/2"),
-    conclusion="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; if trained, width leaves a gap. In "
-    "attention over its movement on Syn-Small at t = 100 it is {one matrix W_Q W_K^T, d = 34:.0e} for one matrix, "
-    "{W_Q and W_K apart, s^2 = 320, d = 68:.1e} for W_Q and W_K apart at s^2 = 320, {random U, d = 262144:.1%} for "
-    "random fixed U at d = 262,144. Not closed by width: {s^2 = 1, d = 1024:.0%} for s^2 = 1, the size "
-    "of entries of variance 1/d, {U trained too, d = 256:.0%} for U trained at the same rate.",
+    conclusion="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; trained embeddings leave a gap at "
+    "any width. On Syn-Small at t = 100 the gap of attention, over its movement, is {one matrix W_Q W_K^T, d = "
+    "34:.0e} for one matrix, {W_Q and W_K apart, s^2 = 320, d = 68:.1e} for W_Q and W_K apart at s^2 = 320, {random "
+    "U, d = 262144:.1%} for random fixed U at d = 262,144. Width does not close the gap of {s^2 = 1, d = 1024:.0%} "
+    "for s^2 = 1 (entries of variance 1/d), and of {U trained too, d = 256:.0%} for U trained at the same rate.",
     expected="conditional",
     properties=(
         Property(

@@ -264,11 +264,11 @@ CLAIM = Claim(
         "several classes per query that share a token",
         "late, with a clear pull at the start, moderate overlaps and slow attention: measured, not derived",
     ),
-    conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as without "
-    "the residual. The limit 2/(m+1) is not the 1/2 of the Gram matrix: the classes of a query are strongly "
-    "correlated. Two queries of two classes: the logit of tokens shared between the queries is at "
-    "{two queries of two classes, t = 1:+.0%} of the largest at t = 1, since beta = 1/V for all pairs at first (F4). "
-    "It ends at {mean field:+.0%} in the mean field, at {SGD:+.0%} by SGD.",
+    conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as "
+    "without the residual. The limit 2/(m+1) is not 1/2, the overlap of two classes of a query, since these are "
+    "strongly correlated. With two queries of two classes the logit of tokens that the queries share is {two queries "
+    "of two classes, t = 1:+.0%} of the largest logit at t = 1, since beta = 1/V for all pairs at first (F4). At the "
+    "end it is {mean field:+.0%} in the mean field, and {SGD:+.0%} by SGD.",
     expected="conditional",
     properties=(
         Property(

@@ -108,10 +108,10 @@ CLAIM = Claim(
     statement="The ascent direction of log softmax(Y^T f)[next] is f (x - alpha)^T for Y and "
     "f o (g - f (f.g)), g = Y (x - alpha), for the row of Z of the query.",
     latex=r"\dot Y=\eta_Y f(x-\alpha)^\top,\quad \dot z=\eta_Z\,\mathrm{diag}(q)\,\frac{I-ff^\top}{\|q\|}\,Y(x-\alpha)",
-    conclusion="Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to rounding. "
-    "So is a step of SGD, at the frequencies of the sequence that it drew. Proved for two or three tokens and "
-    "three outputs; the step to all is by symmetry: an entry of a gradient holds its own token or output, one other, "
-    "and sums over the rest. Compiled rates are tested at other numbers.",
+    conclusion="Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to "
+    "rounding. So is a step of SGD, at the frequencies of the sequence that it drew. Proved for two or three tokens "
+    "and three outputs; it holds for any numbers by symmetry: an entry of a gradient contains its own token or "
+    "output, one other, and sums over the rest. The compiled rates are tested with more tokens and outputs.",
     grade="proved",
     properties=(
         Property(

@@ -93,8 +93,8 @@ CLAIM = Claim(
     "P(l|n) exp(z_l), and X^T diag(b) X tends to diag(c_n).",
     latex=r"X^\top b\to c_n,\quad c_n[l]\propto P(l|n)\,e^{z_l},\quad X^\top\mathrm{diag}(b)X\to\mathrm{diag}(c_n)",
     conditions=("contextual tokens independent given the class, no positions",),
-    conclusion="Holds: attention tends to c_n, and its spread falls as 1/sqrt(T). The spread is the delta method's "
-    "within {T-1 = 1e6:.1%} at T-1 = 1e6.",
+    conclusion="Holds: attention tends to c_n, and its spread falls as 1/sqrt(T). At T-1 = 1e6 the spread agrees "
+    "with the delta method to {T-1 = 1e6:.1%}.",
     properties=(
         Property(
             "largest |q - c_n| at T-1 = 1e12, random logits, in standard errors",

@@ -47,8 +47,9 @@ CLAIM = Claim(
     expected="corrected",
     conditions=("rho0 is not given in the paper",),
     conclusion="No rho0 >= 1 gives a growth of this size; the order of the curves and the transition times are as "
-    "drawn. The printed form grows {as printed:.0f} times at most, the consistent one {consistent:.2f} times, both at "
-    "rho0 = 1; where exp(2B) as printed reaches 600, it starts at {eta_Y = 0.5:.0f} and hardly grows.",
+    "drawn. The printed form grows by at most a factor {as printed:.0f}, and the form that starts at 1 by "
+    "{consistent:.2f}, both at rho0 = 1. Where exp(2B) as printed reaches 600 it already starts at {eta_Y = 0.5:.0f} "
+    "and hardly grows.",
     findings=("F1", "F3", "F12"),
     proved=("growth-exponent-printed",),
     certified=("transition-order",),

@@ -108,8 +108,8 @@ CLAIM = Claim(
     ),
     conclusion="Holds in the closed forms and the modified decoder after t0 (V <= 5: later); in the mean field the "
     "order reverses below a ratio that grows with t. In the mean field of Syn-Medium (Q = 3, eta_Z = 1) attention at "
-    "t = 1e9 is sparsest near eta_Y/eta_Z = 20; as in Fig. 6, by SGD and in the published table for Q >= 3, at 2. "
-    "The condition of (132) is printed with nu inverted and without K and C0 (F14).",
+    "t = 1e9 is sparsest near eta_Y/eta_Z = 20; in Fig. 6, by SGD and in the published table, it is sparsest at 2 "
+    "for Q >= 3. The condition of (132) is printed with nu inverted and without K and C0 (F14).",
     expected="conditional",
     findings=("F10", "F14"),
     properties=(

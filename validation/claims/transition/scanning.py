@@ -197,12 +197,12 @@ CLAIM = Claim(
         "order and fall: one common token, zero start, xi_n > 0 with frozen attention, little memory by linear "
         "response up to t_end (of xi_n, of the common rate, of each lead), in the mean field",
     ),
-    conclusion="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is "
-    "K times too large. Of the direction signs are tested: memory can take back a lead while all distinct tokens rise. "
-    "At K = 5, V = 1000, rho0 = 12.4 it starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In the "
-    "mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower (F4). With many classes "
-    "the decoder's memory slows fast attention early on: |z_c| is below (K/V) x^2, by the law with Dawson's function, "
-    "which is a logarithm of t and eta_Z for x >> 1.",
+    conclusion="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent "
+    "is K times too large. For the direction, signs are tested: the decoder's memory can take back a lead while all "
+    "distinct tokens rise. At K = 5, V = 1000, rho0 = 12.4 it starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In "
+    "the mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower (F4). With many "
+    "classes the decoder's memory slows fast attention early on: |z_c| stays below (K/V) x^2. It follows a law with "
+    "Dawson's function, which grows like the logarithm of t and of eta_Z for x >> 1.",
     expected="corrected",
     findings=("F1", "F3", "F4", "F10"),
     properties=(

@@ -236,14 +236,15 @@ CLAIM = Claim(
         "for q << 1 and x0 >= r - 2. In the mean field this condition decides nothing",
     ),
     conclusion="Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) "
-    "needs one common token of small weight and a large V. Of the change of attention up to 1e6 t0, the mean field has "
-    "made this share by t0, at the paper's settings: {Syn-Small, eta_Y = 1:.0%} and {Syn-Small, eta_Y = 10:.0%} "
+    "needs one common token of small weight and a large V. Of its change up to 1e6 t0, attention in the mean field "
+    "has made this share by t0 at the paper's settings: {Syn-Small, eta_Y = 1:.0%} and {Syn-Small, eta_Y = 10:.0%} "
     "(Syn-Small, eta_Y = 1 and 10), {Syn-Medium, eta_Y = 1:.0%} and {Syn-Medium, eta_Y = 2:.0%} (Syn-Medium, Q = 10, "
-    "eta_Y = 1 and 2). The exponent of ln t in chi should be at most 1. It is {ten common tokens:.1f} with ten common "
-    "tokens, and {K = 4, V = 10:.3f} at K = 4, V = 10 with a query per class. Inside the conditions (one common token, "
-    "f_nc(0)^2 <= 0.25, eta_Z <= eta_Y, V >= 10 K^2) the largest exponent found is 0.44 in a directed search, and "
-    "{largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0:.2g} among draws; the power of t is attained. With many classes "
-    "chi itself stays near 1: under Eq. (10) its exponent of ln t is at most 1/(a K), a = (1 - f_n.f_k)^2.",
+    "eta_Y = 1 and 2). The exponent of ln t in chi should be at most 1. It is {ten common tokens:.1f} with ten "
+    "common tokens, and {K = 4, V = 10:.3f} at K = 4, V = 10 with a query per class. Inside the conditions (one "
+    "common token, f_nc(0)^2 <= 0.25, eta_Z <= eta_Y, V >= 10 K^2) the largest exponent found is 0.44 in a directed "
+    "search, and {largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0:.2g} among draws; the power of t is attained. "
+    "With many classes chi itself stays near 1: under Eq. (10) its exponent of ln t is at most 1/(a K), a = (1 - "
+    "f_n.f_k)^2.",
     expected="conditional",
     findings=("F3", "F4"),
     properties=(

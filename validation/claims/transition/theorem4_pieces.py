@@ -82,8 +82,8 @@ CLAIM = Claim(
     r"\le\left(1+\frac{2\ln2}{s}\right)^2-1\ (t\ge t_0)",
     grade="certified",
     conditions=("the late piece: V >= 4", "the printed normalisation, C0 = rho0^4/K, constant"),
-    conclusion="Holds: both pieces are upper bounds, exact as t -> 0 and as t grows; between t0' and t0 there is none. "
-    "For V = 1000 the bounds are 19 % at t0' and 16 % at t0.",
+    conclusion="Holds: both pieces are upper bounds, exact as t -> 0 and as t grows; between t0' and t0 the paper "
+    "has none. For V = 1000 the excess is at most 19 % at t0' and 16 % at t0.",
     proved=("growth-exponent-in-h", "early-piece", "late-piece", "early-h", "late-h"),
     certified=("early-piece-bound", "late-piece-bound"),
     properties=(
