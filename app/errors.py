@@ -157,7 +157,8 @@ def list_of(name: str, values: Any, *kinds: type, at_least: int = 0, different: 
 
 def _counted(name: str, values: list[Any], at_least: int, different: bool) -> list[Any]:
     if len(values) < at_least:
-        raise InputError(f"expected {name} with at least {at_least} entry, received {shown(values)}; add one")
+        entries = "entry" if at_least == 1 else "entries"
+        raise InputError(f"expected {name} with at least {at_least} {entries}, received {shown(values)}; add one")
     if different and len(set(values)) < len(values):
         raise InputError(f"expected {name} without repetition, received {shown(values)}; name each once")
     return values

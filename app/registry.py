@@ -26,9 +26,9 @@ class Registry(dict[str, Entry], Generic[Entry]):
     name_of : callable
         From an entry to its name.
     entries : iterable, optional
-        Our own entries. Each kind has one static list of them, beside its code.
+        snapdyn's own entries: one static list for each kind, beside its code.
     entry_of : callable, optional
-        From what a plugin gives to an entry; default: it is one.
+        From the object of a plugin's entry point to an entry; by default the object is the entry.
     """
 
     def __init__(

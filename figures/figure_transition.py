@@ -1,4 +1,4 @@
-"""Speed control, common logit and growth exponent through the phase transition, with its three times."""
+"""Speed control, common logit and growth exponent over t, with the times t0', t* and t0 of the transition."""
 
 from __future__ import annotations
 

@@ -246,7 +246,9 @@ def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = 
 
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
     if len(dims) < 2 and (x is None or y is None):
-        raise InputError(f"expected a variable over two dimensions, received {what} over {dims}; sweep two parameters")
+        raise InputError(
+            f"expected a variable with at least two dimensions, received {what} with {dims}; sweep two parameters"
+        )
     # One that is given leaves the first other one.
     x = next(name for name in dims if name != y) if x is None else choice("x", x, dims)
     y = next(name for name in dims if name != x) if y is None else choice("y", y, dims)
@@ -350,7 +352,7 @@ def _tokens(
         probability = dict(zip(chosen, classes.P.data[start:end], strict=True))
         distinct = sorted(map(int, classes.distinct_tokens(n)), key=lambda token: -probability[token])
         if l0 is None and not distinct:
-            raise InputError(f"expected l0, for class {n} has no distinct token, received none; give a token")
+            raise InputError(f"expected a token l0, since class {n} has no distinct token, received none; give one")
         further = (distinct[0] if l0 is None else whole("l0", l0, 0),)
         chosen = [token for token in distinct if token not in further]
     if tokens is not None:

@@ -111,8 +111,8 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
     next_order = None if next_order is None else number("next_order", next_order)
     if next_order is not None and not 0 < abs(next_order) < MOST_ORDER:
         raise InputError(
-            f"expected next_order other than 0 and below {MOST_ORDER}, received {next_order:g}; give the power q of "
-            "the next term a x^q"
+            f"expected next_order q with 0 < |q| < {MOST_ORDER}, received {next_order:g}; give the power of the next "
+            "term a x^q"
         )
     weight = np.ones_like(gaps) if errors is None else gaps / errors  # 1/(standard error of ln y)
     line = np.vander(np.log(sizes), 2) * weight[:, None]

@@ -306,12 +306,14 @@ class SymmetricClasses(SequenceClasses):
             There are more probabilities than the free memory holds, or more than 2^31 - 1.
         """
         entries = self.num_entries
-        remedy = "integrate(MeanField(...)) and trajectory.of_class(kind), which need one of a kind, or fewer classes"
+        remedy = (
+            "integrate(MeanField(...)) and trajectory.of_class(kind), which keep one class a kind, or fewer classes"
+        )
         require_memory(f"{self.num_classes} classes, each by itself,", float(BYTES_PER_ENTRY * entries), remedy)
         if entries > LARGEST_TABLE:
             raise InputError(
-                f"expected at most {LARGEST_TABLE} probabilities of classes, each by itself, received {entries}; use "
-                f"{remedy}"
+                f"expected at most {LARGEST_TABLE} probabilities in a table with a row for each class, received "
+                f"{entries}; use {remedy}"
             )
 
     def _built(self) -> SequenceClasses:

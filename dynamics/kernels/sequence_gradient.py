@@ -112,8 +112,7 @@ def _combine_rows_4(Y, rows, f, r):
 def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
     """Turn logits r (4, columns) into errors e_n - alpha_n; write (logits . error) and others/own to (4,) arrays.
 
-    odds[a] = (sum of the other probabilities)/alpha_n, so that the loss is ln(1 + odds). shifted (4 columns,)
-    is scratch.
+    odds[a] = (1 - alpha_n)/alpha_n, so that the loss is ln(1 + odds). shifted (4 columns,) is a work array.
     """
     C = r.shape[1]
     for a in range(4):

@@ -78,7 +78,7 @@ def test_noise_that_hides_the_order_decides_nothing() -> None:
         ([1, 2, 3], [1, 2, 3], None, 1.0, "at least 4"),
         ([1, 2, 3], [1, 2], None, None, r"expected y of shape \(3,\)"),
         ([1, 2, 3], [1, 0, 3], None, None, "expected y to be positive and finite"),
-        ([1, 2, 3, 4], [1, 2, 3, 4], None, 0.0, "next_order other than 0"),
+        ([1, 2, 3, 4], [1, 2, 3, 4], None, 0.0, "next_order q with 0 <"),
     ],
 )
 def test_bad_input_is_named(x: list, y: list, error: list | None, next_order: float | None, message: str) -> None:

@@ -112,10 +112,10 @@ CLAIM = Claim(
     statement="With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
     "closed form stays within 5 % of the one above. Corrected: all rungs but two do, at any V, while (K-1) rho is "
     "small. For equal overlaps rho the leading beta is off by (1 + (1-1/V) rho)/(1 + (V-1) rho) at every t, and the "
-    "modified decoder for t -> 0 by E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 + (K-1) rho)): up to K/V the "
-    f"larger of the two is at least (sqrt(5)-1)/2 = 0.62. For any overlaps it is at least {LEAST_GAP:g} for t -> 0 and "
-    "weak correlation. Beyond, at equal overlaps and fixed V/K, the two gaps for t -> 0 tend to (V/K - 1 + "
-    "rho)/(1 - rho) and 0 as K -> infinity: at V = K both are small where rho is.",
+    "modified decoder for t -> 0 by E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 + (K-1) rho)): for rho "
+    "up to K/V the larger of these two gaps is at least (sqrt(5)-1)/2 = 0.62. For any overlaps at weak correlation it "
+    f"is at least {LEAST_GAP:g} as t -> 0. For rho beyond K/V, at equal overlaps and fixed V/K, the two gaps for "
+    "t -> 0 tend to (V/K - 1 + rho)/(1 - rho) and 0 as K -> infinity: at V = K both are small where rho is.",
     latex=r"\max\left(E'V,\ \frac{1}{1+V\rho}\right)\ \geq\ \frac{\sqrt{5}-1}{2}\quad(t\to0,\ V\gg K)",
     conditions=(
         "for t -> 0: equal priors, weak correlation, any V >= K, queries and overlaps",

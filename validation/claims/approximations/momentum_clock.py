@@ -117,8 +117,8 @@ CLAIM = Claim(
     conditions=("eta i/(1-mu) at most 0.1: gradients change little", "i at least 10/(1-mu)"),
     conclusion="Holds late, with an error of order 1/i at step i; it does not hold in the first 1/(1-mu) steps. At "
     "step 1 and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall; the clock that "
-    "counts how velocity builds up is right there. At step 2000 the attention of SGD is {step 2000 of SGD:.1%} "
-    "behind.",
+    "counts how velocity builds up is right there. At step 2000 the mean logits of SGD differ from the mean field by "
+    "{step 2000 of SGD:.1%} of the largest logit.",
     expected="conditional",
     properties=(
         Property(

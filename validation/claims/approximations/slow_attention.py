@@ -78,11 +78,12 @@ CLAIM = Claim(
     "slow-attention",
     source="Assumption 1(c), Theorem 2(a)",
     title="eta_Y much larger than eta_Z lets all distinct tokens gain attention",
-    statement="With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. "
-    "How much larger depends on the classes and on t_end: by linear response memory must take less than xi_n. No "
-    "eta_Z/eta_Y alone is slow enough for all classes and times: for K -> infinity classes of unequal profiles, K << V "
-    "and u = eta_Y t/K << 1, those that fall turn at a fixed K (eta_Z/eta_Y) u^2. Under Eq. (10), which forgets old "
-    "attention, those measured here rise.",
+    statement="With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong "
+    "correlation. How much larger depends on the classes and on t_end: by linear response memory must take less than "
+    "xi_n. No eta_Z/eta_Y alone is slow enough for all classes and times: for K -> infinity classes of unequal "
+    "profiles, K << V and u = eta_Y t/K << 1, the tokens that fall later stop rising at a fixed K (eta_Z/eta_Y) u^2. "
+    "Under Eq. (10), whose decoder depends on the attention of the moment only, the same tokens rise in the runs "
+    "measured here.",
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     conditions=(
         "xi_n > 0 with frozen attention, original flow",

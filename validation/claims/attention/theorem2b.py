@@ -37,10 +37,10 @@ CLAIM = Claim(
     conclusion="Holds under (10) for one common token, whatever priors and correlation; in the full mean field it "
     "can rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > "
     "0. One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
-    "In the mean field the only one can rise when the decoder's memory of old attention takes more than its rate: by "
-    "{eta_Z/eta_Y = 10:.1%} of the largest logit of two classes of different queries. Runs test the sign of the "
-    "rate. Its size is tested too: it is (100) at every state under Eq. (10), and that of linear response in the "
-    "mean field; 1.1 times the rate fails both tests.",
+    "In the mean field a single common token can rise too, where the decoder's memory of earlier attention is larger "
+    "than the rate in (100): by {eta_Z/eta_Y = 10:.1%} of the largest logit, for two classes of different queries. "
+    "Runs test the sign of the rate. Its size is tested too: it is (100) at every state under Eq. (10), and that of "
+    "linear response in the mean field; 1.1 times the rate fails both tests.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

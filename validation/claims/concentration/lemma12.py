@@ -83,9 +83,9 @@ CLAIM = Claim(
     latex=r"w_n=(1+\theta_n)(V-1)h(\tfrac NK)\zeta_n,\qquad"
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=("modified flow, discrete steps, Y(0) = 0, attention frozen", "eta_Y <= 3 + ln(N)/2"),
-    conclusion="Holds while eta_Y <= 3 + ln(N)/2. The first step moves V h* by eta_Y, for which the flow needs "
-    "exp(eta_Y)/(V eta_Y) visits: larger rates overshoot. At V = 2, K = 1 the bound fails from eta_Y = 3.2 on for N "
-    "= 1, and from 8.6 on for N = 1000.",
+    conclusion="Holds while eta_Y <= 3 + ln(N)/2. The first step moves V h* by eta_Y (h*: h after discrete steps). "
+    "The flow needs about exp(eta_Y)/(V eta_Y) visits for this, so steps at larger rates are too far ahead of it. At "
+    "V = 2, K = 1 the bound fails from eta_Y = 3.2 on for N = 1, and from 8.6 on for N = 1000.",
     expected="conditional",
     properties=(
         ORDER,

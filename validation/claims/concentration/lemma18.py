@@ -47,7 +47,7 @@ CLAIM = Claim(
     latex=r"\Bigl|\hat P(l|n)-P(l|n)\Bigr|\le\sqrt{\frac{\ln(2/\delta)}{2(T-1)}}\quad\text{w.p. }\ge1-\delta",
     conditions=("contextual tokens independent given the class, no positions",),
     conclusion="Holds; at P = 1/2 a bound 1.1 times narrower fails, for rare tokens it is about 1/sqrt(4P) times "
-    "too wide. The reason: the bound assumes the variance 1/4 of P = 1/2, and sequences of SGD have P (1-P).",
+    "too wide. The bound uses the variance at P = 1/2, which is 1/4; the counts of SGD's sequences have P (1-P).",
     properties=(
         by_hoeffding(
             "P(|frequency - P(l|n)| > sqrt(ln(2/delta)/(2(T-1))))/delta, delta = 1/2..1e-12",

@@ -130,12 +130,12 @@ CLAIM = Claim(
     "(93), needs sqrt(6/V) only; then 36 becomes 6.)",
     latex=r"V\gg K^2\ \to\ V>36K^2\left(\frac{|\lambda_1|}{\min_i|\lambda_i|}\right)^2"
     r"\ge 36K^2\left(\frac{K-c}{c}\right)^2",
-    conclusion="It needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets meets. With "
-    "equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 the "
-    "best multiple of E meets {50 equal overlaps, V = 25,000} of both bounds. The first condition follows from the "
-    "two bounds for any K. So does the second: E is a Gram matrix of rank c less a positive diagonal, so at most c "
-    "eigenvalues are positive, and since the trace is 0 their sum is at least (K-c) min|lambda|. Tested on 2 to 8 "
-    "classes, 10, 50 and 300.",
+    conclusion="Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets has. "
+    "With equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 "
+    "the best multiple of E misses both bounds (bound over value: {50 equal overlaps, V = 25,000}, where 1 is "
+    "required). The first condition follows from the two bounds for any K. So does the second: E is a Gram matrix of "
+    "rank c less a positive diagonal, so at most c eigenvalues are positive, and since the trace is 0 their sum is "
+    "at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300.",
     expected="corrected",
     findings=("F6",),
     properties=(

@@ -223,8 +223,8 @@ CLAIM = Claim(
     r"\quad\bigl(|\lambda_1|\le\tfrac{\min p}{\max p}/\sqrt{K-2}\bigr)",
     expected="corrected",
     conditions=("modified decoder flow", "one class per next token", "(86)-(88): uniform classes"),
-    conclusion="(88) has a wrong sign; with the right one and equal priors, xi_n > 0 needs only |lambda_1| <= "
-    "1/sqrt(K-2), and not Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The "
+    conclusion="(88) has a wrong sign; with the right one and equal priors, |lambda_1| <= 1/sqrt(K-2) is enough for "
+    "xi_n > 0, without Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The "
     "proof eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
     "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 is "
     "positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be negative: "

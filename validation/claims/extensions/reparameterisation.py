@@ -147,10 +147,11 @@ CLAIM = Claim(
     "reparameterisation",
     source="Sec. 3.1, own derivation",
     title="Independent Y and Z stand for a model with embeddings",
-    statement="Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they were "
-    "independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With W_Q and W_K "
-    "apart, of Gram matrix s^2 I and product 0, eta_Z = 2 s^2 eta/d and the gap is O(d/s^4); with fixed random U and "
-    "one rate it is O(1/sqrt(d)). With W_Q and W_K of the usual size, or U trained at the same rate, it stays.",
+    statement="Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they "
+    "were independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With separate W_Q "
+    "and W_K, both of Gram matrix s^2 I and of product 0 at the start, eta_Z = 2 s^2 eta/d, and the gap of attention "
+    "over its movement is O(d/s^4). With fixed random U and one rate for all matrices the gap is O(1/sqrt(d)). With "
+    "W_Q and W_K of the usual size, or U trained at the same rate, it does not vanish with the width.",
     latex=r"\dot Z=\frac{\eta}{d}\left[K B\,UW_KW_K^\top U^\top+UW_QW_Q^\top U^\top B\,K\right],\quad K=UU^\top",
     conditions=("U fixed, rows orthonormal or the width large", "W_Q, W_K large: s^4 much above d |Z|^2/2"),
     conclusion="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; trained embeddings leave a gap at "

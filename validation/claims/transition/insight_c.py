@@ -96,9 +96,9 @@ CLAIM = Claim(
     "insight-c",
     source="Section 6, reading (c) of Theorem 4; Eqs. (132)-(133), Fig. 6",
     title="A smaller eta_Y at fixed eta_Z gives a larger late B and sparser attention",
-    statement="With eta_Z fixed, a smaller eta_Y gives a larger B late and sparser attention: a larger "
-    "nu = eta_Y/eta_Z leaves attention denser. B -> (1/2) ln ln(V eta_Y t/K) + (1/4) ln(2K (V-1)^2/(V^2 nu)) for "
-    "t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))).",
+    statement="With eta_Z fixed, a smaller eta_Y gives a larger B at late times and sparser attention (nu = "
+    "eta_Y/eta_Z). B -> (1/2) ln ln(V eta_Y t/K) + (1/4) ln(2K (V-1)^2/(V^2 nu)) for t >> (K/(V eta_Y)) exp(sqrt(nu "
+    "C0/(2K))).",
     latex=r"B\to\tfrac12\ln\ln\frac{V\eta_Yt}{K}+\tfrac14\ln\frac{2K(V-1)^2}{V^2\nu},\quad "
     r"t\gg\frac{K}{V\eta_Y}e^{\sqrt{\nu C_0/(2K)}},\ \nu=\frac{\eta_Y}{\eta_Z}",
     conditions=(
