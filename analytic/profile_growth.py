@@ -11,8 +11,8 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through 
    with X = (K-1) o^2/(1 + K o) (leading beta) or (K-1) V o (1 + V o)/((V-1)^2 (1 + K o)) (exact beta).
 2. Drift. Along sigma = -z_c/K the shares obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
    d wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
-   Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor 1 + wbar/K,
-   at any rho0.
+   Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor
+   1 + wbar/K, at any rho0.
 3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); with u = ln(o(0)/o) and Gamma as a
    function of u everything is elementary (`growth_and_common_logit`). Since dB/dGamma rises with o, and o falls with
    wbar, the values at 1/m and at wbar(0) enclose B (`bounds_of_growth`).
