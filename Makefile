@@ -1,7 +1,7 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
-# make check: set up, style, types, layers, fast tests (1.5 minutes on 2 cores).
-# make test: all tests, as CI runs them.   make test-all: register and figures at the full level as well.
-# make test-plain: part of `make test`: fast tests of what a plain `pip install .` gives, in an environment without extras.
+# make check: set up, style, types, layers, fast tests.
+# make test: style, types, layers and the tests.   make test-all: long tests, register and figures at the full level as well.
+# make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
@@ -26,8 +26,8 @@ report: setup
 check: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow"
 
-test: lint test-plain
-	$(BIN)/python -m pytest -n auto
+test: lint
+	$(BIN)/python -m pytest -n auto -m "not long"
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
 
 fuzz: SEED ?= 1
@@ -44,7 +44,8 @@ docs: setup
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/doctrees docs build/site
 	@echo 'The site is build/site/index.html'
 
-test-all: test docs
+test-all: test test-plain docs
+	$(BIN)/python -m pytest -n auto -m long
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
 	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_text_boxes.py

@@ -13,6 +13,8 @@ from snapdyn.registry import registries
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}
 LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
+# Figures that take more than ten seconds at the quick level: their tests are long.
+LONG_FIGURES = {"6", "11", "12", "maps", "orders", "phase"}
 
 
 class _ByFile:
@@ -52,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that wait for a slow fixture, and give them more time; start files with slow tests first."""
     for item in items:
+        callspec = getattr(item, "callspec", None)
+        if "drawn" in getattr(item, "fixturenames", ()) and callspec and callspec.params.get("id_") in LONG_FIGURES:
+            item.add_marker("long")
+        if item.get_closest_marker("long"):
+            item.add_marker("slow")
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
             item.add_marker(pytest.mark.timeout(LONGEST_FIXTURE))

@@ -38,6 +38,7 @@ DIRECTIVES = {
     "toctree",
 }  # the build of the site runs them
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
+LONG = {ROOT / "docs" / "how_to" / f"{name}.md" for name in ("figures", "own_theory", "sweeps")}
 
 
 def name(page: Path) -> str:
@@ -64,7 +65,9 @@ def _folder_of_a_reader(folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE, ids=name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.long] * (page in LONG), id=name(page)) for page in WITH_CODE]
+)
 def test_blocks_run_and_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     """Assert that every block without a mark runs, in the order of the page, and prints the text below it."""
     with _folder_of_a_reader(tmp_path):

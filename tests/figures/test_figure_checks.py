@@ -67,6 +67,7 @@ def test_figure_shows_what_it_claims(id_: str, drawn: Callable[[str], DrawnFigur
     assert not all(check.as_expected for check in FIGURES[id_].numbers(WRONG_DATA[id_](data(id_))))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wrong", "panel"),
     [
@@ -120,6 +121,7 @@ def test_caption_of_figure_3(data: Data) -> None:
     assert between.min() < 0 < between.max()
 
 
+@pytest.mark.long
 def test_figures_5_and_6(data: Data) -> None:
     """Assert the captions: a rarer token leads at rates 0.1 and 0.5; for one query entropy rises with the ratio."""
     leader = data("5").attention.sel(iteration=48).idxmax("token")

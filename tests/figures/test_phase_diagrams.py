@@ -197,6 +197,7 @@ def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
     )
 
 
+@pytest.mark.long
 def test_texts_say_how_far_above_its_line_attention_has_snapped(data: Callable[[str], xarray.Dataset]) -> None:
     """Assert the factor that the caption and the page on sweeps quote, and the number of cells of every diagram."""
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"

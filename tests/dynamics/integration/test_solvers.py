@@ -116,7 +116,7 @@ def test_each_system_is_compiled_once_and_kept_on_disk() -> None:
     assert (run.returncode, run.stdout.strip()) == (0, "0"), run.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_process_that_compiles_and_later_ones_give_the_same_bits(tmp_path: Path) -> None:
     """Assert equal bits with an empty cache of compiled code, with a full one, and in another order.
 

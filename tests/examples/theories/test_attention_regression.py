@@ -10,6 +10,8 @@ import pytest
 
 from snapdyn.validation import validate
 
+pytestmark = pytest.mark.long  # of the three theories, `make test` takes the deep linear network
+
 D, N = 4, 31
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from snapdyn.validation import validate
 
+pytestmark = pytest.mark.long  # of the three theories, `make test` takes the deep linear network
+
 
 def rate_of(theory: dict[str, Any], state: np.ndarray, eta: float) -> np.ndarray:
     out = np.empty(state.size)

@@ -65,7 +65,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 40)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     """Assert coverage of 90 % by simulated runs where the linear noise cancels, with less than a third of the width.
 
@@ -94,7 +94,7 @@ def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
     assert abs(np.mean(found, axis=0)[1] - ETA_Z) < 4 * scatter[1] / np.sqrt(40)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 @pytest.mark.parametrize(
     ("eta", "batch_size", "said"), [(0.005, 1, "not testable"), (0.02, 64, "this theory describes")]
@@ -144,7 +144,7 @@ THREE = SequenceClasses(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_short_sequences_of_unknown_length_are_not_described() -> None:
     """Assert that the theory of infinite length is rejected, and that the length and the rates of 100 tokens are named.
 
@@ -237,7 +237,7 @@ def test_ctrl_c_ends_a_fit_with_momentum(monkeypatch: pytest.MonkeyPatch) -> Non
         fit(trace, CLASSES, errors="noise")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_short_sequences_are_simulated() -> None:
     """Assert eta_Y within 10 % for sequences of 20 tokens, where the expansion in the length is 15 % too low."""
     P = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]])

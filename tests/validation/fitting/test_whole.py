@@ -73,7 +73,7 @@ def missed(training: Training, result: sd.Fit) -> list[bool]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_answers_seldom_mislead() -> None:
     """Assert that at most 10 % of random cases "describe" without a warning and have an interval without the truth.
 
@@ -95,7 +95,7 @@ def test_answers_seldom_mislead() -> None:
         assert misses / (2 * described) <= 0.1 + 3 * math.sqrt(0.09 / (2 * described))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_coverage_with_momentum() -> None:
     """Assert 83 to 97 % of the 90 % intervals in each cell of momentum and batch, and 87 to 93 % pooled.
 

@@ -94,6 +94,7 @@ def test_one_sentence(linear: sd.System) -> None:
         sd.ladder_of(linear, TIMES, 0.1, closed_form=lambda t: {"sum": 1.0})
 
 
+@pytest.mark.long
 def test_exact_steps_have_no_order() -> None:
     """Assert that they are left out."""
     u = sympy.Symbol("u")

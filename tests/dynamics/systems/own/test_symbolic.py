@@ -157,6 +157,7 @@ def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
         read_simulation(file)
 
 
+@pytest.mark.long
 def test_compiled_code_is_kept(growth: SymbolicSystem, tmp_path: Path) -> None:
     """Assert that another process takes the compiled integrator from the disk, and that observables do not matter."""
     program = tmp_path / "program.py"
