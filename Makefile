@@ -48,7 +48,7 @@ test-all: test test-plain docs
 	$(BIN)/python -m pytest -n auto -m long
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
-	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_text_boxes.py
+	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_layout.py
 	SNAPDYN_ALL_FITS=1 $(BIN)/python -m pytest -n auto --timeout 7200 tests/validation/fitting/test_whole.py
 
 # Wheel and source distribution: the fast tests of the unpacked source, and docs/first_hour.md, run against the installed

@@ -1,7 +1,5 @@
 """The page docs/first_hour.md as a newcomer does it: its files and commands alone, each goal in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Tables that notebooks show."""
 
-from __future__ import annotations
-
 import re
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, single_common_token, syn_small

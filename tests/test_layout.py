@@ -18,13 +18,8 @@ SERVED_BY = {
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/shared_runs": "figures/test_figure_checks.py",
     "commands/summaries": "commands/test_main.py",
-    # Kernels are tested through what calls them, against plain numpy.
-    "dynamics/kernels/mean_field/jacobian": "dynamics/integration/test_cvode.py",
+    # Kernels are tested through what calls them, against plain numpy: systems, symmetry, integration, training.
     "dynamics/kernels/mean_field/*": "dynamics/systems/test_mean_field.py",
-    "dynamics/kernels/*quotient": "dynamics/symmetry/test_systems.py",
-    "dynamics/kernels/finite_length": "dynamics/systems/test_finite_length.py",
-    "dynamics/kernels/decoder": "dynamics/systems/test_frozen_decoder.py",
-    "dynamics/kernels/called_rate": "dynamics/systems/own/test_user_function.py",
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
@@ -36,10 +31,7 @@ SERVED_BY = {
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
     "prose": "report/test_mathematics.py",
-    "figures/files": "figures/test_drawing.py",
-    "figures/layout": "figures/test_text_boxes.py",
-    "figures/writing": "figures/test_drawing.py",
-    "registration": "test_walks.py",
+    "figures/files": "figures/test_writing.py",
     "commands/options": "commands/test_main.py",
     "commands/sweep": "experiments/sweep/test_files.py",
 }

@@ -1,7 +1,5 @@
 """Files about packaging say what setup.cfg says."""
 
-from __future__ import annotations
-
 import configparser
 import re
 from pathlib import Path

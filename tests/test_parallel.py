@@ -1,7 +1,5 @@
 """Threads give results in order and pass errors on; worker processes leave signals to their parent, end with it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

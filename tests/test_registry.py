@@ -1,7 +1,5 @@
 """Registries and the plugins of installed packages, which run only when they are named."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -75,25 +75,3 @@ def test_pieces_are_given_where_they_are_printed() -> None:
     np.testing.assert_array_equal(np.isfinite(pieces.late), [False, False, False, False, True, True])
     assert pieces.early_until == pytest.approx(start, rel=1e-14)
     assert pieces.late_from == pytest.approx(end, rel=1e-14)
-
-
-def test_early_piece_meets_the_exponent_at_early_times() -> None:
-    """Assert that the early piece errs only by the next order of h = (eta_Y s/V) (1 - eta_Y s/(2V) + ...)."""
-    V, K, rho0 = 1000, 10, 10**0.25
-    t = np.array([4e-1, 2e-1, 1e-1])
-    exact = analytic.growth_exponent(t, 1.0, 50.0, V, K, rho0, form="printed")
-    errors = analytic.growth_exponent_pieces(t, 1.0, 50.0, V, K, rho0).early - exact
-    # C0 = 1 here, and h^2 in 4 Gamma = x is too large by eta_Y s/V of itself.
-    x = 2 * ((V - 1) / V) ** 2 / K * 50.0 * t**2
-    np.testing.assert_allclose(errors, x / (1 + x) * (t / K / V) / 4, rtol=0.05)
-
-
-def test_late_piece_meets_the_exponent_at_late_times() -> None:
-    """Assert that the late piece errs by (V-1) u exp(-u), u = V h, the neglected term of Eq. (45)."""
-    V, K = 1000, 10
-    t = np.array([1e4, 1e6, 1e8, 1e10])
-    exact = analytic.growth_exponent(t, 1.0, 50.0, V, K, 1.0, form="printed")
-    errors = np.abs(analytic.growth_exponent_pieces(t, 1.0, 50.0, V, K, 1.0).late - exact)
-    u = V * analytic.h(t / K, 1.0, V)
-    # d B/d u = (1/2)/u up to C0, and the logarithm differs from u by (V-1) u exp(-u).
-    np.testing.assert_allclose(errors, (V - 1) * np.exp(-u) / 2, rtol=0.02)

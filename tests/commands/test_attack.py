@@ -1,7 +1,5 @@
 """`snapdyn attack`: its table, what it stores, and bad input."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

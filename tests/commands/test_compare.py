@@ -1,7 +1,5 @@
 """`snapdyn compare`: examples run, data lies beside the picture, bad files are refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`snapdyn examples`: the example files, copied for the user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,12 +1,10 @@
 """`snapdyn explore`: what it starts, and what it says without marimo."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -23,7 +21,7 @@ class Server:
     def __init__(self, command: list[str], env: dict[str, str]) -> None:
         Server.called = [command, env]
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """`snapdyn simulate`: results, failures, interruptions, targets."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

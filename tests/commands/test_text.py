@@ -1,15 +1,12 @@
 """`snapdyn text`."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 import xarray
 
-from snapdyn import MeanField, TextClasses, load
+from snapdyn import load
 from snapdyn.commands.main import main
 from tests.helpers import FABLE, sentence
 
@@ -54,33 +51,3 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     """Assert exit code 2, nothing on stdout and one sentence on stderr."""
     assert main(["text", *arguments]) == 2
     assert says in sentence(capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("calls", "reached"), [(10, 0), (40, 2)])  # before the first save, and later
-def test_ctrl_c_in_the_mean_field(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, calls: int, reached: int
-) -> None:
-    """Assert exit code 130, whole files of what was reached, classes that can be read, and no half file."""
-    write_rate, done = MeanField.write_rate, []
-
-    def interrupted(system: MeanField, state: np.ndarray, out: np.ndarray) -> float:
-        done.append(None)
-        if len(done) == calls:
-            raise KeyboardInterrupt
-        return write_rate(system, state, out)
-
-    monkeypatch.setattr(MeanField, "write_rate", interrupted)
-    assert main(["text", str(FABLE), *SMALL, "--out", str(tmp_path)]) == 130
-    captured = capsys.readouterr()
-    assert captured.err.startswith("snapdyn: interrupted")
-    assert captured.err.count("\n") == 1
-    classes = TextClasses.load(tmp_path / "classes.nc")
-    names = {"classes.nc"}
-    if reached:
-        run = load(tmp_path / "trajectory.nc")
-        assert (run.status, run.classes) == ("interrupted", classes)
-        assert reached <= run.t.size < 16
-        assert "words that win attention" in captured.out
-        names |= {"trajectory.nc", "words.csv"}
-    assert {path.name for path in tmp_path.iterdir()} == names

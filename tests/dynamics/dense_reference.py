@@ -4,8 +4,6 @@ Every token has its own row of Y and its own logit per query, every output its o
 calls the package except `Instance.classes`, which hands the same arrays to it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

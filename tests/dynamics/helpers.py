@@ -1,7 +1,5 @@
 """What tests of several modules of the dynamics share."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Observables: the registry, labels of datasets, the decoder's speed of each class and the time at which it peaks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -148,24 +146,6 @@ def test_transition_of_a_kind_is_that_of_its_classes(
     assert np.array_equal(run.transition, per_kind[kind_of_class])
     np.testing.assert_allclose(all_values.of_class(1).transition, per_kind[1:], rtol=100 * 1e-8)
     assert np.abs(all_values.transition / per_kind[1 - kind_of_class] - 1).min() > 0.1
-
-
-@pytest.mark.parametrize("num_classes", [2, 10**9])
-def test_transition_of_many_orthogonal_classes_is_theorys(num_classes: int) -> None:
-    """Assert Lemma 9's t* of classes without common tokens, whose decoder is that of the modified flow, V = 1000 K.
-
-    Wrong theories: the start of the transition, t* of V/K outputs.
-    """
-    K, V = num_classes, 1000 * num_classes
-    classes = symmetric_classes(ClassKind([], [0.5, 0.5], K), vocab_size=V)
-    theory = float(analytic.transition_time(K, V, 1.0))
-    run = integrate(MeanField(classes, 1.0, 1.0 / K), theory * np.exp(np.linspace(-0.1, 0.1, 400)))
-    found = run.of_class(0).transition
-    bound = 1e-5  # a parabola through points 0.0005 apart in ln t, of a peak of width 1/ln V
-    assert found.shape == (1,)
-    assert np.abs(found / theory - 1) < bound
-    wrong = [analytic.transition_time(K, V, 1.0, kind="start"), analytic.transition_time(K, V // K, 1.0)]
-    assert all(np.abs(found / float(each) - 1) > 10 * bound for each in wrong)
 
 
 def test_no_peak_is_nan() -> None:

@@ -1,7 +1,5 @@
 """Real windows against the mean field of their classes, against numbers made by hand."""
 
-from __future__ import annotations
-
 import runpy
 from itertools import product
 
@@ -16,23 +14,6 @@ SMALL = {"min_count": 2, "min_token_count": 2}
 EXAMPLE = runpy.run_path(str(EXAMPLES / "text_windows.py"))
 independent_fluctuation = EXAMPLE["independent_fluctuation"]
 norm_fluctuation = EXAMPLE["norm_fluctuation"]
-
-
-def test_norm_fluctuation_of_drawn_windows() -> None:
-    """Assert (1/|P|^2 - 1)/(T-1) for windows drawn word by word, and 0 for windows like their class."""
-    rng = np.random.default_rng(0)
-    P = rng.dirichlet(np.ones(12), 3)
-    classes = SequenceClasses(P, [0, 0, 4], [1, 2, 1], [1, 1, 1], 12)
-    number, length = 4000, 5
-    which = np.repeat(np.arange(3), number)
-    shares = np.concatenate([rng.multinomial(length, row, number) for row in P]) / length
-    windows = SequenceClasses(shares, classes.query[which], classes.next_token[which], vocab_size=12)
-    squares = (shares**2).sum(axis=1)
-    found, wanted = norm_fluctuation(windows, classes), independent_fluctuation(classes, length)
-    # Five standard errors of the mean of |q|^2, over the mean of |P|^2.
-    assert abs(found - wanted) < 5 * squares.std() / np.sqrt(squares.size) / (P**2).sum(axis=1).mean()
-    assert abs(found - independent_fluctuation(classes, length + 1)) > 0.1
-    assert norm_fluctuation(classes, classes) == pytest.approx(0.0, abs=1e-14)
 
 
 def every_window(p: np.ndarray, length: int) -> SequenceClasses:

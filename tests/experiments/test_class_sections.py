@@ -2,7 +2,6 @@
 
 import inspect
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,21 +24,6 @@ def test_table_file_that_is_damaged(name: str, tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "words.csv").write_text("a,b\nc,d\n")
     assert refusal(TABLE.replace(P_LINE, f'file = "{name}"'), tmp_path, capsys).startswith("snapdyn: expected ")
-
-
-@pytest.mark.parametrize(
-    "arrays",
-    [{"indices": np.array([0, 10**8, 1, 2])}, {"indptr": np.array([0, 10**6, 4])}, {"format": np.array("dok")}],
-    ids=["index too large", "indptr falls", "unknown form"],
-)
-def test_sparse_table_file_with_wrong_arrays(
-    arrays: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert one sentence, before anything is read by an index that is wrong."""
-    right = {"format": np.array("csr"), "shape": np.array([2, 3]), "data": np.full(4, 0.5), "_is_array": np.array(True)}
-    right |= {"indices": np.array([0, 1, 1, 2]), "indptr": np.array([0, 2, 4])}
-    np.savez(tmp_path / "P.npz", **(right | arrays))
-    assert refusal(TABLE.replace(P_LINE, 'file = "P.npz"'), tmp_path, capsys)
 
 
 def test_table_files_equal_the_inline_table(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Run files: the examples run, faulty files are refused in one sentence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

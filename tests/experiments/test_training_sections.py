@@ -1,7 +1,5 @@
 """Sections that train: transformers in a sweep."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

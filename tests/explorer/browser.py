@@ -1,7 +1,5 @@
 """A headless Chromium, driven by its DevTools protocol over the websockets library that marimo brings."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Curves of the explorer against dense numpy, limits and closed forms; the table of answers."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -59,25 +57,6 @@ def test_curves_follow_the_dense_mean_field() -> None:
         assert np.ptp(values) > 20 * PIXEL * height, name  # a constant would be noticed
 
 
-def test_times_and_closed_forms() -> None:
-    """Assert t*, t0' and t0 from their equations, gamma by (85) from an integrated h, and the range of time."""
-    curves = compute_curves(SMALL)
-    K, V, eta = SMALL.num_classes, SMALL.vocab_size, SMALL.eta_Y
-    assert curves.marks["start"] == pytest.approx(K * np.log(V) / eta)
-    # t0 = 2 u_+ K/eta_Y with the larger root of exp(u) = (V-1) u.
-    u = curves.marks["end"] * eta / (2 * K)
-    assert u > 1
-    assert np.exp(u) == pytest.approx((V - 1) * u)
-    # (44) on the per-step clock: u = V h, u' = V eta_Y/(K (V - 1 + exp u)).
-    run = solve_ivp(lambda _, u: V * eta / (K * (V - 1 + np.exp(u))), (0, curves.t[-1]), [0.0], "DOP853",
-                    t_eval=curves.t, rtol=1e-11, atol=1e-13)  # fmt: skip
-    gamma = (V - 1) ** 2 * (run.y[0] / V) / (V - 1 + np.exp(run.y[0]))
-    assert curves.gamma_modified == pytest.approx(gamma, rel=1e-7)
-    spacing = curves.t[1] / curves.t[0]
-    assert curves.marks["peak"] / spacing < curves.t[gamma.argmax()] < curves.marks["peak"] * spacing
-    assert curves.t[[0, -1]] == pytest.approx([curves.marks["peak"] / 100, 100 * curves.marks["end"]])
-
-
 def test_modified_attention_is_that_of_the_modified_decoder() -> None:
     """Assert the dashed attention against an integration of Eq. (10) on all classes, one by one."""
     curves = compute_curves(SMALL, 30)
@@ -128,21 +107,6 @@ def test_runs_are_on_the_quotient(settings: Settings) -> None:
     assert np.isfinite(curves.gamma).all()
     assert (curves.relative_gain > 0).all()
     assert curves.evaluations > 0
-
-
-def test_rates_and_lengths() -> None:
-    """Assert equal curves at equal eta_Y t and eta_Z/eta_Y, and that finite sequences differ by about 1/(T-1)."""
-    settings = {"num_classes": 3, "vocab_size": 50, "eta_Z": 0.5}
-    infinite = compute_curves(Settings(**settings))  # type: ignore[arg-type]
-    faster = compute_curves(Settings(3, 50, eta_Y=10.0, eta_Z=5.0))
-    assert 10 * faster.t == pytest.approx(infinite.t)
-    assert faster.gamma == pytest.approx(infinite.gamma, rel=1e-3)
-    assert faster.attention["common"] == pytest.approx(infinite.attention["common"], abs=1e-5)
-    gaps = [
-        np.abs(compute_curves(Settings(**settings, seq_len=length)).attention["common"] - infinite.attention["common"])
-        for length in (10**4, 10**5)
-    ]
-    assert gaps[0].max() / gaps[1].max() == pytest.approx(10, rel=0.1)
 
 
 def test_verdicts_are_those_of_check() -> None:

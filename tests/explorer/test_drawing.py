@@ -1,13 +1,10 @@
 """The drawing shows the curves it is given."""
 
-import io
-
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from snapdyn.explorer.curves import Curves, compute_curves
-from snapdyn.explorer.drawing import DPI, MARKS, TOKENS, Picture
+from snapdyn.explorer.drawing import MARKS, TOKENS, Picture
 from snapdyn.explorer.settings import Settings
 from snapdyn.figures import house_style
 from tests.text_boxes import overlaps
@@ -57,22 +54,3 @@ def test_no_text_covers_another(two: tuple[Curves, Curves]) -> None:
         with house_style():
             picture.show(curves).draw_without_rendering()
             assert overlaps(picture.figure) == []
-
-
-def test_png(two: tuple[Curves, Curves]) -> None:
-    """Assert a PNG of the size of the figure, another one for another setting, and the same one again.
-
-    It is the drawing of the whole figure, legends included, that matplotlib makes without copying.
-    """
-    picture = Picture()
-    first, second, again = (picture.png(curves) for curves in (*two, two[0]))
-    assert imread(io.BytesIO(first)).shape[:2] == (702, 910)
-    assert first == again
-    assert first != second
-    for legend in (*picture.legends, picture.mark_legend):
-        legend.set_animated(False)
-    whole = io.BytesIO()
-    with house_style():
-        picture.show(two[0]).savefig(whole, format="png", dpi=DPI)
-    whole.seek(0)
-    assert np.array_equal(imread(whole), imread(io.BytesIO(first)))

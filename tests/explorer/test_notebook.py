@@ -1,7 +1,5 @@
 """The notebook in a browser: it opens, shows the plots, and a slider moves the curves."""
 
-from __future__ import annotations
-
 import base64
 import io
 import signal

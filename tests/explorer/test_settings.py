@@ -1,7 +1,5 @@
 """Settings of the explorer and the steps of its sliders."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

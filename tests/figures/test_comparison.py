@@ -1,7 +1,5 @@
 """Theory laid over SGD: the clock, the curves, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any
@@ -85,22 +83,6 @@ def test_corrected_mean_field_follows_short_sequences() -> None:
     gap = abs(data.theory - mean).sel(observable="loss").max("step")
     assert float(gap.sel(curve="mean_field")) > 10 * noise
     assert float(gap.sel(curve="finite_length")) < float(gap.sel(curve="mean_field")) / 3
-
-
-@pytest.mark.parametrize("seq_len", [None, 40])
-def test_curves_say_their_length(seq_len: int | None) -> None:
-    """Assert that beside sequences of finite length the legend says which curve is of T infinite and which is not."""
-    curves = ["mean_field", "modified_decoder"] + ([] if seq_len is None else ["finite_length"])
-    with house_style():
-        figure = draw(small(seeds=[0, 1], steps=30, seq_len=seq_len, curves=curves, observables=OBSERVABLES[:3]))
-    labels = {text.get_text() for text in figure.legends[0].get_texts()}
-    shown = [axes for axes in figure.axes if axes.axison]
-    assert len(shown) == 6  # a panel and residuals for each observable
-    assert [axes.get_xlabel() for axes in shown].count("SGD step") == 2
-    if seq_len is None:
-        assert {"mean field", "Eq. (10)"} < labels
-    else:
-        assert {"mean field, T = ∞", "Eq. (10), T = ∞", "mean field, T-1 = 40"} < labels
 
 
 UNEQUAL = SequenceClasses([[0.5, 0.5, 0], [0.5, 0, 0.5]], [0, 0], prior=[0.7, 0.3], vocab_size=9)

@@ -80,20 +80,6 @@ def test_runs_of_different_kinds_are_not_compared() -> None:
         figure_10.compute("quick", mixed)
 
 
-def test_runs_with_fewer_records_than_others() -> None:
-    """Assert that the last record of each run is its own, not the one at which the longest run ends."""
-    short = learning(3, 5.0, 0)
-    long = TransformerRun(
-        **{**vars(learning(1, 5.0, 0)), "iteration": np.arange(5) * 400}
-        | {name: vars(short)[name][[0, 1, 2, 3, 3]] for name in ("attention", "entropy", "loss")}
-        | {"change": np.array([np.nan, 0.4, 0.3, 0.2, 0.0])}
-    )
-    dataset = figure_7.compute("quick", [long, short])
-    assert dataset.entropy.notnull().sum("record").sel(text="as written").values.tolist() == [5, 4]
-    measured = next(check for check in FIGURES["7"].numbers(dataset) if "entropy from first" in check.name).value
-    assert measured == pytest.approx(short.entropy[-1] - short.entropy[0])
-
-
 def test_without_runs_they_show_the_short_runs_of_snapdyn(tmp_path: Path) -> None:
     """Assert that both name the settings of the runs that snapdyn has, and that these are of one rate only."""
     for id_ in ("7", "10"):

@@ -1,7 +1,5 @@
 """Phase diagrams: what is measured, where the theory's lines lie, what is refused."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable
@@ -95,21 +93,6 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (
             observables.phase(made([[0.0, 0.0]] * 3, t), np.inf) == observables.SCANNING
         )  # nothing snaps before the transition
-
-
-def test_fallen_tokens_are_counted() -> None:
-    """Assert the share of distinct tokens that fall: none, one, both of two, and no common one."""
-    t = [1.0, 2.0, 3.0]
-    for logits, share in (
-        ([[0.0, 0.0], [0.1, 0.1], [0.2, 0.2]], 0.0),
-        ([[0.0, 0.0], [0.3, 0.1], [0.2, 0.2]], 0.5),
-        ([[-0.1, 0.0], [0.3, 0.1], [0.2, -0.2]], 1.0),
-    ):
-        assert observables.fallen_share(made(logits, t)) == share
-    common = SequenceClasses(np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), query=[0, 0])
-    run = integrate(MeanField(common, 1.0, 0.1), log_times(1, 100, 20))
-    assert run.z[-1, 0, 0] < 0
-    assert observables.fallen_share(run) == 0.0
 
 
 @pytest.mark.parametrize("count", [5, 301])

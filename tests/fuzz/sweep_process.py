@@ -1,7 +1,5 @@
 """`snapdyn sweep` in a process that is forked from one with everything imported, so that a kill costs no start-up."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,17 +1,14 @@
 """Properties of public functions on the whole of their documented domains, searched by hypothesis."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 import snapdyn as sd
 from snapdyn import analytic
-from snapdyn.experiments.run_files import Simulation, read_simulation
 
 LARGE = os.environ.get("SNAPDYN_FUZZ") == "large"
 searched = settings(
@@ -74,33 +71,6 @@ def test_the_growth_exponent_rises(
     assert 0 <= B[1] <= B[2] * (1 + 1e-12)
     z = analytic.common_token_logit([0.0, t, factor * t], eta_Y, eta_Z, V, K, rho0)
     np.testing.assert_allclose(K * B, -z, rtol=1e-13, atol=0)
-
-
-@searched
-@given(st.integers(2, 6), st.integers(1, 3), st.sampled_from(["weak", "strong"]), seeds, st.booleans())
-def test_random_classes(tmp_path: Path, K: int, Q: int, correlation: str, seed: int, in_table: bool) -> None:
-    """Assert that rows and prior sum to 1, and that |lambda_1(E)| K is on the side that `correlation` says.
-
-    Written to a run file, P inline or as a sparse table, the classes are read with the same bits.
-    """
-    classes = sd.random_classes(K, num_queries=min(Q, K), correlation=correlation, uniform_prior=False, seed=seed)
-    np.testing.assert_allclose(classes.P.sum(axis=1), 1.0, rtol=1e-14)
-    assert classes.prior.sum() == pytest.approx(1.0, rel=1e-14)
-    assert (np.abs(classes.eigenvalues()).max() * K < 1) == (correlation == "weak")
-    table = f"P = {classes.P.toarray().tolist()}"
-    if in_table:
-        sparse.save_npz(tmp_path / "P.npz", sparse.csr_matrix(classes.P))
-        table = 'file = "P.npz"'
-    file = tmp_path / "run.toml"
-    file.write_text(
-        f'[classes]\nkind = "table"\n{table}\nquery = {classes.query.tolist()}\n'
-        f"next_token = {classes.next_token.tolist()}\nprior = {classes.prior.tolist()}\n"
-        f'vocab_size = {classes.vocab_size}\n[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n'
-        "[run]\ntimes = [1.0]\n"
-    )
-    simulation = read_simulation(file)
-    assert isinstance(simulation, Simulation)
-    assert simulation.build().classes == classes
 
 
 @searched

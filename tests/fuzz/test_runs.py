@@ -1,7 +1,5 @@
 """Random systems, methods, tolerances and times: every run ends finite and within its bound, or says why."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

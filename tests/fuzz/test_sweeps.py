@@ -1,7 +1,5 @@
 """Sweeps that are killed at random times, and cells that are damaged at random."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Mathematics of the page: formulas and sentences."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 

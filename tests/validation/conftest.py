@@ -1,7 +1,5 @@
 """Fixtures of the tests of validation: results of claims."""
 
-from __future__ import annotations
-
 import fcntl
 import shutil
 from collections.abc import Callable

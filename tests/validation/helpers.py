@@ -1,7 +1,5 @@
 """Made-up numbers, claims and results of claims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from snapdyn.validation import Claim, ClaimResult, Evidence, Measured

@@ -1,7 +1,5 @@
 """The adversary: false statements fall and are stored, true ones stand, and its budget counts measurements."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

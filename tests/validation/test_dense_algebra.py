@@ -1,7 +1,5 @@
 """Dense algebra: xi_n in rational arithmetic, and the embedding model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sympy as sp

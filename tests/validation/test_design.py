@@ -1,7 +1,5 @@
 """Designs and the table of their cells."""
 
-from __future__ import annotations
-
 from snapdyn.validation.design import design_of, table
 
 

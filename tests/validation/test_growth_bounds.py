@@ -1,7 +1,5 @@
 """Bounds of growth, by routes of their own: dense algebra, scipy, bisection."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -10,8 +8,8 @@ from scipy.optimize import brentq
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.validation import growth_bounds
-from snapdyn.validation.claims.transition import scanning, theorem4
-from snapdyn.validation.claims.transition._shared import five_tokens, transition
+from snapdyn.validation.claims.transition import theorem4
+from snapdyn.validation.claims.transition._shared import five_tokens
 from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
 from snapdyn.validation.growth_bounds import EqualClasses, Overlap
 from snapdyn.validation.sample_classes import dominant_token
@@ -34,21 +32,6 @@ def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> n
 
     solution = solve_ivp(rate, (0, times[-1]), np.zeros(M + 1), t_eval=times, rtol=1e-9, atol=1e-14)
     return 2 * solution.y[dominant_token(classes)]
-
-
-@pytest.mark.parametrize("ratio", [0.1, 10.0])
-def test_corrected_scanning_bound_lies_below_and_the_printed_one_does_not(ratio: float) -> None:
-    """Assert ln chi >= corrected bound for t <= t0' on a run without kernels, where the printed bound exceeds it."""
-    classes = single_common_token(3, 3, 0.2, 50)
-    start, _ = transition(classes, 1.0)
-    times = np.linspace(0.02, 1, 15) * start
-    growth = dense_growth(classes, ratio, times)
-    equal = EqualClasses.of(Instance.of(classes, 1.0, ratio, start))
-    bound = growth_bounds.lower_bound(equal, times)
-    assert np.all(growth > bound)
-    assert np.all(bound > 0)
-    assert np.any(scanning.printed_bound(equal, times) > growth)
-    assert np.any(scanning.without_origin(equal, times) > growth)
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 8])

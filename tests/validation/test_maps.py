@@ -1,7 +1,5 @@
 """Maps of where claims hold: their instances, their numbers by other routes, and the laws drawn on them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

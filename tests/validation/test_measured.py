@@ -1,7 +1,5 @@
 """Numbers beside their bounds."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

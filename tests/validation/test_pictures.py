@@ -1,7 +1,5 @@
 """Pictures and maps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdyn.validation.pictures import Map

@@ -1,7 +1,5 @@
 """Reproductions of published experiments: the table of Fig. 6."""
 
-from __future__ import annotations
-
 import hashlib
 from importlib import resources
 

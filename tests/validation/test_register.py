@@ -1,7 +1,5 @@
 """The register: verdicts, their logic, and that a broken theory or a broken kernel is noticed."""
 
-from __future__ import annotations
-
 import pydoc
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The assumptions of the paper, measured on classes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,21 +14,6 @@ def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
     c = math.sqrt(rho / (1 - rho))  # common weight against distinct weight 1: rho = c^2/(1 + c^2)
     P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
     return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
-
-
-@pytest.mark.parametrize("K", [2, 4])
-def test_assumption_2_is_empty_below_its_vocabulary(K: int) -> None:
-    """Assert F6: identical overlaps satisfy weak correlation and the lower bound together only above 36 K^2 (K-1)^2."""
-    threshold = 36 * K**2 * (K - 1) ** 2
-    # |lambda| is (K-1) rho and rho: the best rho lies just below 1/(K(K-1)).
-    best = (1 - 1e-6) / (K * (K - 1))
-    grid = np.append(np.geomspace(1e-3 * best, min(3 * best, 0.9), 30), best)
-    for V, possible in ((threshold - 1, False), (math.ceil(1.01 * threshold), True)):
-        verdicts = []
-        for rho in grid:
-            conditions = {c.name: c.holds for c in assumption_2(identical_overlaps(K, float(rho), V))}
-            verdicts.append(conditions["weak correlation"] and conditions["lower bound on overlap"])
-        assert any(verdicts) is possible
 
 
 def test_assumptions_report_what_is_measured() -> None:

@@ -1,7 +1,5 @@
 """Results and reports: the weakest control, JSON, the sentence that answers."""
 
-from __future__ import annotations
-
 import json
 
 from snapdyn.validation import Evidence

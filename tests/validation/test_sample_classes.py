@@ -1,7 +1,5 @@
 """Classes of a given correlation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

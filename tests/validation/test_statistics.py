@@ -1,7 +1,5 @@
 """Fitted orders: known exponents are recovered with an honest confidence, wrong ones are rejected."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Finished claims on disk: exact, resumed after an interruption, redone when damaged."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

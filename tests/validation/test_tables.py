@@ -1,7 +1,5 @@
 """The exported tables: aligned text, and LaTeX that compiles whatever a title holds."""
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Theorems 2 and 3 counted on classes: roles, shares, gains, overlaps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +15,8 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
-from snapdyn.validation import text_theorems as text
 from snapdyn.validation.text_theorems import (
     ROLES,
-    assumption_2_on,
-    overlap_spectrum,
     theorem_2_on,
     theorem_3_on,
     token_roles,
@@ -99,19 +94,6 @@ def test_theorem_3_where_it_holds() -> None:
         assert law.high_error < law.frozen_high / 10
         errors.append(law.median_error)
     assert errors[1] < errors[0] / 30  # second order in eta_Z: a hundred
-
-
-def test_many_classes_take_the_sparse_route(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Lanczos on a sparse F gives the largest eigenvalues of E, and weak correlation is still evaluated."""
-    classes = from_text(FABLE, window=4, min_count=1, min_token_count=1)
-    F = classes.decoder_inputs().toarray()
-    dense = np.linalg.eigvalsh(F @ F.T)[::-1][:3] - 1.0
-    conditions = assumption_2_on(classes)
-    monkeypatch.setattr(text, "DENSE_CLASSES", 0)
-    np.testing.assert_allclose(overlap_spectrum(classes), dense, rtol=1e-10)
-    few = assumption_2_on(classes)
-    assert [c.name for c in few] == ["large vocabulary", "weak correlation"]
-    assert few[1].value == pytest.approx(conditions[1].value, rel=1e-10)
 
 
 def test_winners_and_losers_by_dense_attention() -> None:

@@ -1,7 +1,5 @@
 """Running claims: verdicts from checks, selection, processes, interruptions."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from pathlib import Path

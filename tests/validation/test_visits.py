@@ -1,7 +1,5 @@
 """Visits of classes: the discrete decoder and its lag, against references that share no code."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Synthetic classes: Syn-Small, Syn-Medium, one common token, random classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of a user: what they register, and that a file that fails leaves no trace."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A small mean field, its independent solution, and the systems that every integrator runs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """CVODE: Jacobian products, accuracy, invariants, dense output, choice, honest endings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from typing import Any

@@ -1,7 +1,5 @@
 """Integration: accuracy against independent solutions, stiff runs, events, honest endings, bad input."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a run keeps, and conserved sums: a run that leaves its bound has failed; times that float64 resolves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

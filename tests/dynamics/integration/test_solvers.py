@@ -1,7 +1,5 @@
 """The compiled integrator: order, step control, dense output, saves, pauses, honest endings; what stiff runs say."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

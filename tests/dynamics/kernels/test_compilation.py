@@ -1,7 +1,5 @@
 """Where compiled code is kept, above all where no folder can be written to; the sentence about compilation."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The compiled Dormand-Prince step: its coefficients, its fitted orders, its references."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The exponential of the kernels against numpy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

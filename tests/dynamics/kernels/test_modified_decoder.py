@@ -1,7 +1,5 @@
 """The inverse of the overlaps that the modified decoder uses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

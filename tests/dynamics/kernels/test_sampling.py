@@ -1,7 +1,5 @@
 """Drawn counts: numpy's stream, exact binomials, and multinomials against token-by-token drawing."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

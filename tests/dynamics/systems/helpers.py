@@ -1,7 +1,5 @@
 """Instances and states for the right-hand sides of several systems."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from snapdyn.dynamics import MeanField

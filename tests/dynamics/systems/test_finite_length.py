@@ -1,7 +1,5 @@
 """The mean field of finite sequences against the exact expectation over counts, none of it from the package."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import factorial
 from typing import Any
@@ -45,18 +43,6 @@ def rate_of_system(system: MeanField, state: Array) -> Array:
     """The same flat array from a system."""
     dY, dz = dense_state(system, system.derivative(0.0, state))
     return np.concatenate([dY.ravel(), dz.ravel(), [system.loss(state)]])
-
-
-@pytest.mark.kernel
-@pytest.mark.parametrize("lump", [True, False])
-@pytest.mark.parametrize("name", NAMES)
-def test_infinite_length_is_the_mean_field(name: str, lump: bool) -> None:
-    """Assert that without a length the rate and the loss are those of dense numpy at P, to rounding."""
-    instance = INSTANCES[name]
-    system = FiniteLengthMeanField(instance.classes(), ETA_Y, ETA_Z, None, lump=lump)
-    state = random_state(system, 3)
-    expected = rate_by_frequencies(instance, lambda n: (instance.P[n : n + 1], np.ones(1)), *dense_state(system, state))
-    np.testing.assert_allclose(rate_of_system(system, state), expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.kernel

@@ -1,7 +1,5 @@
 """The frozen decoder and its modified flow against dense numpy."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The mean field against dense numpy: derivative, loss, lumping, late accuracy."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The modified decoder against dense linear algebra."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The reduced system of one common token, eq. (13)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

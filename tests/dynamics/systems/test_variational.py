@@ -1,7 +1,5 @@
 """Sensitivities of systems from sympy and of the mean field: closed forms, differences of runs, sympy's Jacobian."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import sympy

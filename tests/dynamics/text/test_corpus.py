@@ -1,7 +1,5 @@
 """Reading text: words, vocabulary, headings, encodings, files that cannot be read."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import itertools

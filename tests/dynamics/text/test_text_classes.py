@@ -1,7 +1,5 @@
 """Classes of real text: counts and windows against brute force."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The clock of traces: against what SGD does, and against the noise of an explicit model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

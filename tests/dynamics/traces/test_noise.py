@@ -1,7 +1,5 @@
 """Covariance between times: against an ensemble, and against the covariance at single times."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

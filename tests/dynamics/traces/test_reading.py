@@ -1,7 +1,5 @@
 """Reading traces: every format gives the same arrays, and damaged or strange files one sentence."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

@@ -1,7 +1,5 @@
 """Traces: shapes, seeds, and what is refused."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

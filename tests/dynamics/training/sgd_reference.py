@@ -4,8 +4,6 @@ Dense: every token a row of Y, every output a column. The only thing taken from 
 drawn counts, whose distribution has tests of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

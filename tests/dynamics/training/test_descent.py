@@ -1,7 +1,5 @@
 """Finite-step SGD against a plain numpy program, complex-step derivatives, PyTorch and the mean field."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

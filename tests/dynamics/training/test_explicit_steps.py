@@ -1,7 +1,5 @@
 """Explicit steps and steps along samples, against closed forms of linear recursions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The linear-noise covariance against ensembles of SGD written here in plain numpy, many seeds at once."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sensitivities: against finite differences of runs, a complex step on plain numpy, and a solved equation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -66,22 +64,6 @@ def test_derivatives_are_finite_differences_of_runs() -> None:
             expected = (values[0] - values[1]) / (2 * h)
             own = result.entropy() if name == "entropy" else getattr(result, name)
             assert np.abs(own[:, parameter] - expected).max() < 1e-6 * np.abs(expected).max()
-
-
-def test_a_rate_that_depends_on_time() -> None:
-    """Assert u' = p t - u against its solution and its derivative by p, and that of a decay by its start."""
-    p, q = 2.0, 3.0
-
-    def rate(t, state, out, p):  # type: ignore[no-untyped-def]
-        out[0] = p * t - state[0]
-
-    times = np.array([0.5, 1.0, 2.0])
-    law = times - 1 + np.exp(-times)
-    result = sensitivity(System.from_function("Driven", rate, [0.0], {"p": p}), times, wrt=("p",))
-    np.testing.assert_allclose(result.trajectory.require_state()[:, 0], p * law, rtol=1e-6)
-    np.testing.assert_allclose(result.state[:, 0, 0], law, rtol=1e-6)
-    of_start = sensitivity(Decay(q), times, ("start",))
-    np.testing.assert_allclose(of_start.state[:, 0, 0], 2 * q * np.exp(-times), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("seq_len", "momentum", "step_size"), [(None, 0.9, 0.5), (100, 0.0, 1.0)])

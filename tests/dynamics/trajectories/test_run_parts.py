@@ -1,7 +1,5 @@
 """The dataset and the file of a trajectory, as xarray and `load` see them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import threading

@@ -1,7 +1,5 @@
 """Trajectories: observables against their definitions, files that round-trip, refuse damage and lose nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

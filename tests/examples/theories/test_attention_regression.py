@@ -1,7 +1,5 @@
 """The attention theory against prompts, attention on tokens, mpmath, sympy, and its claims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mpmath

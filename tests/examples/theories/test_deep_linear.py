@@ -1,7 +1,5 @@
 """The theory of two linear layers against sympy, mpmath, an implicit solution, its samples, and its claims."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import mpmath

@@ -1,7 +1,5 @@
 """The teacher-student theory against samples, moments in another form, its own Jacobian, and its claims."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

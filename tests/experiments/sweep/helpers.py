@@ -1,7 +1,5 @@
 """A small sweep, and what it leaves on disk."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

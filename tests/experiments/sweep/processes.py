@@ -1,7 +1,5 @@
 """A sweep in a process of its own, whose cells take as long as a test wants, to be stopped from outside."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

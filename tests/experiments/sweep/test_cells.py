@@ -1,11 +1,7 @@
 """What a cell of a sweep runs, its numbers against single runs, and the cells that are kept."""
 
-from __future__ import annotations
-
 import json
-import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +9,7 @@ import pytest
 import xarray
 
 import snapdyn
-from snapdyn.dynamics.files.storage import record_body, record_text, source_hash
+from snapdyn.dynamics.files.storage import source_hash
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.experiments.sweep.cells import SOURCES, Cell, run_cells
 from snapdyn.validation import ladder
@@ -119,71 +115,6 @@ def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
         run_cells("ode", ("loss",), ".", (), "a third", [Cell(0, "", {})])
-
-
-def cut(file: Path) -> None:
-    """Leave half of the file."""
-    file.write_text(file.read_text()[: file.stat().st_size // 2])
-
-
-def altered(file: Path) -> None:
-    """Another digit."""
-    file.write_text(re.sub(r'("entropy": \d\.\d)(\d)', lambda m: m[1] + str((int(m[2]) + 1) % 10), file.read_text()))
-
-
-def forged(values: str) -> Callable[[Path], None]:
-    """Other values and the digest of them."""
-
-    def forge(file: Path) -> None:
-        body = json.dumps(record_body("cell", file.read_text()) | {"values": "VALUES"})
-        file.write_text(record_text("cell", body.replace('"VALUES"', values)))
-
-    return forge
-
-
-def pipe(file: Path) -> None:
-    """A named pipe, which must not block."""
-    file.unlink()
-    os.mkfifo(file)
-
-
-def folder(file: Path) -> None:
-    """A folder with something in it."""
-    file.unlink()
-    (file / "mine").mkdir(parents=True)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        cut, altered, pipe, folder, forged("{}"), forged("3"), forged('{"entropy": [1.0], "loss": 1.0}'),
-        forged('{"entropy": ' + "9" * 400 + ', "loss": 1.0}'), forged("[" * 200_000 + "]" * 200_000),
-    ],
-    ids=range(9),
-)  # fmt: skip
-def test_a_damaged_cell_is_named_and_redone(
-    damage: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that it is named in one line and computed again, once; what is no file is kept under another name."""
-    assert swept(GOOD, tmp_path) == 0
-    first, before = dataset(tmp_path), kept(tmp_path)
-    file = tmp_path / "out" / "cells" / sorted(before)[1]
-    whole = file.read_text()
-    damage(file)
-    capsys.readouterr()
-    assert swept(GOOD, tmp_path) == 0
-    captured = capsys.readouterr()
-    assert captured.err.count("\n") == 1
-    assert file.name in captured.err
-    assert "is damaged and is computed again" in captured.err
-    assert "1 computed, 3 taken over" in captured.out
-    assert file.read_text() == whole
-    xarray.testing.assert_identical(dataset(tmp_path), first)
-    aside = file.with_name(f"{file.name}.aside1")
-    assert os.path.lexists(aside) == (damage in (pipe, folder))
-    assert (aside / "mine").exists() == (damage is folder)
-    assert swept(GOOD, tmp_path) == 0
-    assert capsys.readouterr().err == ""
 
 
 def test_the_code_hash_reads_every_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """`snapdyn sweep` on several processes: those of this machine, and a local dask cluster that loses a worker."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections import Counter

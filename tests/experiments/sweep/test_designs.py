@@ -1,7 +1,5 @@
 """Designs of a sweep: grid, random, list."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 
 import snapdyn
 from snapdyn.experiments.sweep.files import read_sweep
-from tests.experiments.sweep.helpers import GOOD, dataset, kept, swept
+from tests.experiments.sweep.helpers import GOOD, dataset, swept
 
 RANDOM = GOOD.replace('design = "grid"', 'design = "random"\ncount = 6').replace("[0.1, 0.5]", "SPREAD")
 RANDOM = RANDOM.replace("[2, 3]", "{ low = 2, high = 4 }")
@@ -41,27 +39,3 @@ def test_random_designs(tmp_path: Path) -> None:
     data = dataset(tmp_path, "random")
     assert data.entropy.dims == ("cell",)
     assert data.eta_Z.values.tolist() == six["system.eta_Z"]
-
-
-def test_list_designs_and_names_that_are_not_unique(tmp_path: Path) -> None:
-    """Assert that values go together, that equal settings run once, and that two seeds keep their dotted names."""
-    text = """
-[classes]
-kind = "random_classes"
-[sgd]
-eta_Y = 0.5
-eta_Z = 0.5
-steps = 20
-[sweep]
-design = "list"
-"sgd.seed" = [3, 4, 3]
-"classes.seed" = [0, 1, 0]
-"""
-    assert swept(text, tmp_path) == 0
-    data = dataset(tmp_path)
-    assert data["sgd.seed"].values.tolist() == [3, 4, 3]
-    assert data["classes.seed"].values.tolist() == [0, 1, 0]
-    assert len(kept(tmp_path)) == 2
-    assert data.loss[0] == data.loss[2] != data.loss[1]
-    run = snapdyn.sgd(snapdyn.random_classes(seed=1), 0.5, 0.5, 20, seed=4)
-    assert float(data.entropy[1]) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)

@@ -1,9 +1,6 @@
 """Running the cells of a sweep: their order, interruptions, two sweeps at once, lost workers, progress."""
 
-from __future__ import annotations
-
 import contextlib
-import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -34,26 +31,6 @@ def visited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(execution, "run_cells", watched)
     monkeypatch.setattr(execution, "MOST_AT_ONCE", 1)
     return numbers
-
-
-def test_the_order_of_cells(tmp_path: Path, visited: list[int]) -> None:
-    """Assert that each run has an order of its own, in which cells of the same classes stand together, each once.
-
-    Two orders of 30 are equal with a probability below 1e-30. The dataset and the failures are in the design's order.
-    """
-    text = GOOD.replace("[0.1, 0.5]", "{ first = 0.1, last = 0.5, count = 10 }").replace("[2, 3]", "[2, 3, 25]")
-    (tmp_path / "grid.toml").write_text(text)
-    orders, results = [], []
-    for out in ("first", "second"):
-        visited.clear()
-        results.append(execution.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / out, jobs=1))
-        orders.append(list(visited))
-        classes = [number % 3 for number in visited]
-        assert sum(before != after for before, after in itertools.pairwise(classes)) == 2
-    assert sorted(orders[0]) == sorted(orders[1]) == list(range(30))
-    assert orders[0] != orders[1]
-    assert list(results[0].failures) == list(results[1].failures) == list(range(2, 30, 3))
-    xarray.testing.assert_identical(results[0].dataset, results[1].dataset)
 
 
 def test_ctrl_c_keeps_what_is_finished(

@@ -1,7 +1,5 @@
 """Sweep files: the examples run, bad files are refused."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

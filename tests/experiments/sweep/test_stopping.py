@@ -1,7 +1,5 @@
 """Sweeps that are stopped from outside, and several sweeps on one folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

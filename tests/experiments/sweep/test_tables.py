@@ -1,7 +1,5 @@
 """The dataset of a sweep: its dimensions and series."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -29,35 +27,6 @@ def test_seeds_of_sgd_are_a_dimension(tmp_path: Path) -> None:
     assert (data.transition_time / data.t_end < 0.6).all()
     assert swept(text.replace("steps = 1500", 'steps = 9\noptimizer = "adam"'), tmp_path, name="adam") == 0
     assert dataset(tmp_path, "adam").t_peak.isnull().all()
-
-
-def test_seeds_of_classes_beside_those_of_sgd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert two dimensions of different names where both seeds vary, a cell, and the diagram over them."""
-    text = """
-[classes]
-kind = "random_classes"
-[sgd]
-eta_Y = 0.1
-eta_Z = 0.1
-steps = 9
-seeds = [5, 7]
-[sweep]
-design = "grid"
-observables = ["entropy"]
-classes.seed = [0, 1, 2]
-"""
-    assert swept(text, tmp_path) == 0
-    data = dataset(tmp_path)
-    assert dict(data.sizes) == {"classes.seed": 3, "sgd.seed": 2}
-    assert [data[name].attrs["parameter"] for name in data.dims] == list(data.dims)
-    run = snapdyn.sgd(snapdyn.random_classes(seed=2), 0.1, 0.1, 9, seed=7)
-    found = data.entropy.sel({"classes.seed": 2, "sgd.seed": 7})
-    assert float(found) == pytest.approx(run.entropy()[-1].mean(), rel=1e-12)
-    phase = '[phase]\nx = "classes.seed"\ny = "sgd.seed"\nvariable = "entropy"\n'
-    assert swept(text + phase, tmp_path) == 0
-    assert (tmp_path / "out" / "grid.png").is_file()
-    assert swept((text + phase).replace('"grid"', '"list"'), tmp_path) == 2
-    assert "received another design" in capsys.readouterr().err
 
 
 def test_series_whose_times_differ(tmp_path: Path) -> None:

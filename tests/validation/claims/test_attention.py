@@ -1,7 +1,5 @@
 """Claims on attention: several common tokens, the sign of xi_n, row sums, by routes of their own."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

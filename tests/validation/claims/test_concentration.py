@@ -1,7 +1,5 @@
 """Claims on concentration: counts of batch-size-1 steps, against references that share no code."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any

@@ -1,7 +1,5 @@
 """Claims on weak correlation: the own forms of xi_n, its boundary, and the conditions of Assumption 2."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import count
 

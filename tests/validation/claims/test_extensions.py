@@ -1,7 +1,5 @@
 """Claims on what is left out of the theory: initial logits, positional bias, residual connection, embeddings."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Claims on the transition: the measures, by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """SGD on sequence classes in plain numpy, Eqs. (3)-(4), with the velocity of the heavy ball: no code of the package."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

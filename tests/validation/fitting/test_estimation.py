@@ -1,7 +1,5 @@
 """Fits: traces of SGD are described, those of Adam are not, and intervals contain the truth as often as they say."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from types import SimpleNamespace
@@ -63,35 +61,6 @@ def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     assert (share > 0.9 - 3 * np.sqrt(0.09 / 40)).all(), share
     assert rejected <= 6
     assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 40)
-
-
-@pytest.mark.long
-def test_where_noise_cancels_by_symmetry_runs_are_simulated() -> None:
-    """Assert coverage of 90 % by simulated runs where the linear noise cancels, with less than a third of the width.
-
-    Two classes that are alike, batches of 8, 40 traces: at least 75.8 % of the intervals contain each rate (3
-    binomial standard deviations), and at most 6 of 40 are not described at the level 0.05. The linear noise says
-    that its intervals are wider than needed, and the second order moves its estimates of eta_Z by more than 8 of
-    the standard errors of their mean. The scatter of the estimates is the simulated standard error within 40 % (3
-    standard deviations of the scatter of 40 numbers: 34 %).
-    """
-    classes, truth = single_common_token(2, 2, 0.3), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    traces = [Trace(RECORD, each, batch_size=8, seq_len=math.inf) for each in ensemble(40, 8, 1, classes)]
-    results = [fit(trace, classes, errors="simulation", **truth) for trace in traces]
-    assert all(result.allowance == {"eta_Y": 0.0, "eta_Z": 0.0} for result in results)
-    assert (np.mean([covers(result, truth) for result in results], axis=0) > 0.9 - 3 * np.sqrt(0.09 / 40)).all()
-    assert sum(result.describes for result in results) >= 34
-    found = np.array([list(result.estimates.values()) for result in results])
-    scatter = np.std(found, axis=0, ddof=1)
-    errors = np.median([list(result.standard_errors.values()) for result in results], axis=0)
-    assert (np.abs(errors / scatter - 1) < 0.4).all()
-    by_noise = [fit(trace, classes, errors="noise", **truth) for trace in traces[:10]]
-    assert min(result.allowance["eta_Z"] for result in by_noise) > 0.9
-    assert all("the intervals of eta_Y, eta_Z are wider than needed" in str(result) for result in by_noise)
-    assert np.mean([result.standard_errors["eta_Z"] for result in by_noise]) > 3 * scatter[1]
-    bias = np.mean([result.estimates["eta_Z"] for result in by_noise]) - ETA_Z
-    assert bias > 8 * scatter[1] / np.sqrt(len(by_noise))
-    assert abs(np.mean(found, axis=0)[1] - ETA_Z) < 4 * scatter[1] / np.sqrt(40)
 
 
 @pytest.mark.long

@@ -1,7 +1,5 @@
 """The test of residuals: its level, and the misfit that it sees."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

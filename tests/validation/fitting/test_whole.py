@@ -3,8 +3,6 @@
 `make test-all` takes all cases and cells (SNAPDYN_ALL_FITS=1, about an hour); other runs take the first few.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import warnings

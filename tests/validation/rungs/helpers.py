@@ -1,7 +1,5 @@
 """A ladder on a single common token."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from snapdyn.dynamics import (

@@ -1,7 +1,5 @@
 """The ladder: rungs on one clock, gaps as defined, a wrong rung is named, noise is not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

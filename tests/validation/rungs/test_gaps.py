@@ -1,7 +1,5 @@
 """Gaps between rungs: their definition, noise of seeds, the first break."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

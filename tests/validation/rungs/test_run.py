@@ -1,7 +1,5 @@
 """Runs on a rung: the system or training that the table names, complete runs only, and errors that name the cause."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

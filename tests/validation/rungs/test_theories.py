@@ -1,7 +1,5 @@
 """The ladder of a theory of one's own: least squares with noise, whose every rung has a closed form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -92,11 +90,3 @@ def test_one_sentence(linear: sd.System) -> None:
         sd.ladder_of(linear, TIMES, 0.1, closed_form=np.exp)
     with pytest.raises(sd.InputError, match=r"closed_form 'sum' of shape \(4,\)"):
         sd.ladder_of(linear, TIMES, 0.1, closed_form=lambda t: {"sum": 1.0})
-
-
-@pytest.mark.long
-def test_exact_steps_have_no_order() -> None:
-    """Assert that they are left out."""
-    u = sympy.Symbol("u")
-    even = sd.System.from_sympy("Even", {u: 1.0}, {u: 1})
-    assert sd.ladder_of(even, [1.0], 0.1).orders() == {}

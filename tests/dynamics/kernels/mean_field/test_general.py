@@ -1,7 +1,5 @@
 """The mean field class by class: its bits do not depend on where arrays lie; the kernel for three output columns."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The right-hand side tile by tile, against plain dense numpy and the kernel that goes class by class."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

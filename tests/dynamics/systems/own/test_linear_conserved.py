@@ -1,7 +1,5 @@
 """Linear conserved quantities that are found: of the mean field written down in sympy, and of small systems."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Systems stated in sympy: compared with closed forms, sympy's own numbers, and every solver."""
 
-from __future__ import annotations
-
 import math
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Systems stated as a function: the same numbers as stated in sympy, and one sentence for what does not compile."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
