@@ -1,5 +1,7 @@
 """Boxes of the texts of a figure: which overlap, and which leave the page."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
