@@ -37,7 +37,7 @@ fuzz: setup
 attack: SEED ?= 1
 attack: MINUTES ?= 60
 attack: setup
-	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) --store validation/counterexamples
+	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) --store validation/claims/counterexamples
 
 docs: setup
 	rm -rf build/site build/doctrees

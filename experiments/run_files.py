@@ -118,23 +118,35 @@ class CheckSection(Section):
     rungs: list[str] | Literal["all"] = Field(default_factory=list)
 
 
+class ParametersSection(Section, extra="allow"):
+    """Parameters of a theory whose claims have a `Box`, by name; `snapdyn.check` checks them."""
+
+
+class TheoryCheckSection(Section):
+    """What to ask on the parameters of a theory."""
+
+    only: list[str] | None = None
+
+
 @dataclass(frozen=True)
 class CheckFile:
     """A file for `snapdyn check`; paths inside it are relative to `folder`."""
 
     folder: Path
-    classes: ClassSection
-    check: CheckSection
+    given: ClassSection | ParametersSection
+    check: CheckSection | TheoryCheckSection
 
     def run(self, progress: Callable[[int, int, str], None] | None = None) -> InstanceReport:
         """Check the register on the file's instance; `progress` as in `snapdyn.check`."""
         from snapdyn.validation import check  # here, since it loads the register
 
-        return check(self.classes.build(self.folder), **self.check.model_dump(), progress=progress)
+        theory = isinstance(self.given, ParametersSection)
+        given = self.given.model_extra if theory else self.given.build(self.folder)
+        return check(given, **self.check.model_dump(), progress=progress)
 
 
 def read_check(path: Path) -> CheckFile:
-    """Read a file for `snapdyn check`: sections [classes] and [check].
+    """Read a file for `snapdyn check`: sections [classes] and [check], or [parameters] of a theory.
 
     A file for `snapdyn simulate` will do: rates and start are then those of [system], t_end is `last` of [run].
 
@@ -144,6 +156,11 @@ def read_check(path: Path) -> CheckFile:
         What `read_sections` raises.
     """
     values = read_toml(path)
+    if "parameters" in values:
+        sections = read_sections(
+            path, {"parameters": ParametersSection, "check": TheoryCheckSection}, required=("parameters",)
+        )
+        return CheckFile(path.parent, sections["parameters"], sections.get("check") or TheoryCheckSection())
     if "check" in values or "system" not in values:
         sections = read_sections(path, {"classes": CLASSES, "check": CheckSection}, required=("classes", "check"))
         return CheckFile(path.parent, sections["classes"], sections["check"])

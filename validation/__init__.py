@@ -9,7 +9,8 @@ from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
-from snapdyn.validation.register import FINDINGS, Claim
+from snapdyn.validation.register import Claim
+from snapdyn.validation.register_folder import OURS
 from snapdyn.validation.results import ClaimResult, Report
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
@@ -18,7 +19,7 @@ from snapdyn.validation.statistics import Order, fit_order
 
 if TYPE_CHECKING:
     from snapdyn.validation.boundaries import boundary
-    from snapdyn.validation.claims import CLAIMS, claim, load_claims
+    from snapdyn.validation.claims import CLAIMS, claim, load_claims, use_register
     from snapdyn.validation.comparison import compare
     from snapdyn.validation.equations import EquationRow, equation_table, equation_text
     from snapdyn.validation.fitting.estimation import IdentifiabilityWarning, fit
@@ -65,13 +66,16 @@ __all__ = [
     "ladder",
     "ladder_of",
     "load_claims",
+    "use_register",
     "validate",
 ]
 
 
+FINDINGS = OURS.findings
+
 # What is imported when it is first asked for, by module: the claims take as long to import as all the rest.
 _LATER = {
-    "claims": "CLAIMS claim load_claims",
+    "claims": "CLAIMS claim load_claims use_register",
     "instance_checks": "InstanceReport InstanceResult check",
     "equations": "EquationRow equation_table equation_text",
     "rungs.build": "ladder",

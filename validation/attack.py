@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from snapdyn.dynamics.files.storage import write_text
 from snapdyn.errors import InputError
 from snapdyn.parallel import WorkerPool
+from snapdyn.validation.claims import task
 from snapdyn.validation.engine import examine
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.properties import Property
@@ -91,7 +92,7 @@ def attack(
     The results come in the order in which they are finished; none depends on the number of processes.
     """
     pool = WorkerPool(jobs)
-    running = [pool.submit(attacked, entry, number, budget, seed) for entry, number in chosen]
+    running = [pool.submit(*task(attacked, entry), number, budget, seed) for entry, number in chosen]
     try:
         progress(0, len(running), "")
         for done, future in enumerate(as_completed(running), start=1):

@@ -1,6 +1,6 @@
 """Every displayed equation of arXiv 2305.16380v4, what recomputes it, and its verdict.
 
-The table itself is `equations.csv`: statements in the project's notation (V outputs of the decoder, K classes,
+The table itself is `claims/equations.csv`: statements in the project's notation (V outputs of the decoder, K classes,
 D_1 and D_2 for Delta_1 and Delta_2 of Lemma 9), read off a text extraction of the paper whose layout is damaged.
 """
 
@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from textwrap import fill
 
 from snapdyn.errors import list_of
 from snapdyn.validation.register import Verdict
+from snapdyn.validation.register_folder import register_in_use
 from snapdyn.validation.results import ClaimResult
 
 NOT_RECOMPUTED = "not recomputed"
@@ -87,11 +87,15 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     >>> row.equation, row.verdict
     ('(2)', 'holds')
     """
-    text = (files("snapdyn.validation") / "equations.csv").read_text(encoding="utf-8")
-    rows = [
-        EquationRow(**row | {name: tuple(row[name].split()) for name in ("claims", "derivations", "tests")})
-        for row in csv.DictReader(text.splitlines())
-    ]
+    table = register_in_use().folder / "equations.csv"
+    rows = (
+        []
+        if not table.is_file()
+        else [
+            EquationRow(**row | {name: tuple(row[name].split()) for name in ("claims", "derivations", "tests")})
+            for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines())
+        ]
+    )
     if results is None:
         return rows
     measured = {result.id: result.verdict for result in list_of("results", results, ClaimResult)}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
 from snapdyn.dynamics.files.user_files import file_being_loaded
@@ -15,81 +16,6 @@ from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
-# Where recomputation and print disagree, one sentence each.
-FINDINGS: dict[str, str] = {
-    "F1": "The printed B_n of (14), (124) and (129)-(131) is not 0 at t = 0: the integral from 0 gives (1/4) ln(1 + "
-    "4 Gamma/C0), which lacks (1/4) ln C0; they agree only for C0 = 1.",
-    "F2": "Remark 1 needs K = V, and a factor less: there w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y and "
-    "no prefactor, and beta/iota = 1/(V-1).",
-    "F3": "Theorem 4's premise (13) contradicts (98)-(100): conservation shares the common token's fall among the K "
-    "classes, so the printed growth exponent is K^2/(K-1) times too large while it is small, and K + 1/m times in the "
-    "limit, m the number of most frequent distinct tokens (leading beta).",
-    "F4": "The modified decoder is a small change in norm but not for attention: its beta is of the order of the "
-    "overlap, that of the original flow of order 1/(V-1).",
-    "F5": "(88) has a wrong sign: + q0 (1 + sum E') must be - q0 (1 - sum E'); with the right one xi_n > 0 for "
-    "|lambda_1| <= 1/sqrt(K-2), without the lower bound of Assumption 2.",
-    "F6": "Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2: at least 36 K^2 for any classes, so that V = 10 "
-    "K^2 never does, and 36 K^2 (K-1)^2 with equal overlaps, far more than V >> K^2.",
-    "F7": "Eq. (10) is printed without p_n, on a clock that counts rounds, while gamma and Theorem 4 use t/K.",
-    "F8": "Theorem 1(b) and Section 6 print ln(eta_Y t/K) where Lemma 9 has ln(V eta_Y t/K).",
-    "F9": "(112) lacks a factor 2: dr/dt = 2 r(0) chi dz/dt.",
-    "F10": "Theorem 2(a) can fail in the full mean field: when attention moves, Y remembers old attention, and late "
-    "logits of distinct tokens can fall.",
-    "F11": "Remark 2's late gap h* - h is not 2 eta_Y s0/(V s): it is [ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s).",
-    "F12": "Figure 3's axis reaches 600, but from its own start exp(2 B) by (14) grows at most 143 times over all "
-    "rho0 >= 1, and the consistent form at most 1.63 times.",
-    "F13": "The lower bound in (93) needs 1 + |lambda_1| where 1 - |lambda_1| is printed; with it the step to 1/2 and "
-    "xi_n > 0 stand.",
-    "F14": "The condition of (132) falls with nu and lacks K and C0: with nu = eta_Y/eta_Z, as defined before (130), "
-    "it is t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))); the printed one is that of nu = eta_Z/eta_Y, as Fig. 9's "
-    "caption has it, against its panels.",
-    "F15": "The proof of Lemma 7(b) leaves every gap epsilon <= ln(2)/V open, whatever eta_Y: its s0' asks for "
-    "h(s+1) - h(s) <= epsilon - ln(2)/V, which is at most 0 there. It is empty for eta_Y <= ln(2)/2, where "
-    "epsilon <= 2 eta_Y/V allows no larger gap; epsilon/2 on the right repairs it.",
-    "F16": "The second inequality of (58) is not true for every N and delta: it needs N ln(2/delta) > 6 + 4 sqrt(2) = "
-    "11.7, which N >= 17 ensures.",
-    "F17": "The text after (30) says that the added -F E' e_n lowers the learning rate; by (40)-(43) it raises it, "
-    "from (1-rho) eta_Y to eta_Y.",
-    "F18": "Appendix D.1 defines E' as (I+E)^{-1} - I; (28), Lemma 14 and all that follows need I - (I+E)^{-1}.",
-}
-# The symbols of the formulas, for the report and the site: LaTeX, and its meaning, with its shape.
-SYMBOLS: dict[str, str] = {
-    "V": "number of outputs of the decoder (M in the paper)",
-    "M": "number of contextual token ids",
-    "K": "number of sequence classes, each with its own next token",
-    "Q": "number of query (last) tokens",
-    "T": "sequence length: T-1 contextual tokens and the query",
-    "t": "steps of SGD with batch size 1",
-    "s": "visits of a class: steps that draw it, about p_n t",
-    r"\eta_Y,\ \eta_Z": "learning rates of decoder and attention, per step of batch size 1",
-    r"P(l\mid n)": "probability of contextual token l in class n, (K, M); rows sum to 1",
-    r"\psi(n)": "query token of class n, (K)",
-    "p_n": "probability of class n, (K); 1/K in the paper",
-    "Y": "decoder logits, (M, V)",
-    "z_m": "attention logits of query m, (M); rows of Z",
-    "c_n": "attention of class n to its tokens, (M)",
-    "f_n": "c_n over its 2-norm: the decoder's input, (M); f_nc is the entry of the common token",
-    r"\alpha_n": "predicted probabilities of class n, (V): softmax of w_n",
-    "w_n": "logits of class n, (V): Y^T f_n",
-    r"\zeta_n": "direction of w_n, (V): V/(V-1) (e_n - 1/V)",
-    "h": "size of the decoder after s visits: w_n = (V-1) h zeta_n when the classes are decoupled",
-    "E,\\ E'": "overlaps E_nk = f_n.f_k, 0 on the diagonal, and E' = I - (I+E)^-1, (K, K)",
-    r"\lambda_1": "eigenvalue of E that is largest in absolute value",
-    r"\gamma,\ \Gamma": "speed of attention, (V-1)^2 h/(V-1+exp(V h)), and eta_Z times its integral up to t",
-    "q_1,\\ q_0": "V/(V-1) and -V/(V-1)^2: zeta_n.zeta_k of equal and of different classes",
-    r"\iota_n,\ \beta_{nk}": "coefficients of the gradient: Y (e_n - alpha_n) = gamma (iota_n f_n - sum_k beta_nk f_k)",
-    r"\xi_n": "drive of the distinct tokens of class n: gamma sum_k beta_nk f_n.f_k",
-    "m_n(t',t)": "memory of the decoder: eta_Y p_n times the product of e_n - alpha_n at t' and at t, at least 0",
-    "U_n": "progress of class n: eta_Y p_n times the integral of 1 - alpha_n at its next token",
-    "u_-,\\ u_+": "roots of exp(u) = (V-1) u, u_+ = (1+omega_1) ln V; u stands for V h",
-    "t_0',\\ t^*,\\ t_0": "times K ln(V)/eta_Y, of the peak of gamma, and 2 u_+ K/eta_Y: (14) has its early form up to "
-    "t0' and its late form from t0 on",
-    r"\chi_l": "growth factor of token l: exp(2 (z_l(t) - z_l(0)))",
-    "B_n": "growth exponent of class n: eta_Z times the integral of p_n xi_n up to t",
-    r"\rho_0": "2-norm of P(.|n) over its entry of the common token, P(l_c|n)",
-    "C_0": "rho0^4/K, in the printed growth exponent",
-    r"\bar w": "concentration of the distinct tokens: sum of w_l^2, w_l = p_l^2/sum p^2 (1/m for m equal ones)",
-}
 # How a claim is known, from the strongest to the weakest.
 Grade = Literal["proved", "certified", "searched", "measured"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
@@ -179,7 +105,7 @@ class Claim:
     run : callable or None
         ``run(evidence)`` adds what a function of the user measures (`claim`).
     chapter : str
-        Folder of a claim of the package; empty for others.
+        Chapter of the register that the claim belongs to; empty for others.
     file : str
         The user's file that the claim was loaded from; empty for others.
 
@@ -269,6 +195,18 @@ class Claim:
 
 # Our own claims are in it once `snapdyn.validation.claims` has been imported; take it from there.
 CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id)
+# Of a register's folder whose files are being run: the chapter of each claim.
+_chapters: dict[str, str] = {}
+
+
+@contextmanager
+def chapters_of_what_is_loaded(chapter_of: Mapping[str, str]) -> Iterator[None]:
+    """Give the claims that are added in the block their chapters."""
+    _chapters.update(chapter_of)
+    try:
+        yield
+    finally:
+        _chapters.clear()
 
 
 def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Callable[[Evidence], None]]:
@@ -331,7 +269,7 @@ def add_claim(entry: Claim) -> None:
     before = CLAIMS.get(entry.id)
     if before is not None and not (entry.chapter or entry.file or before.chapter or before.file):
         del CLAIMS[entry.id]
-    CLAIMS.add(entry)
+    CLAIMS.add(replace(entry, chapter=_chapters[entry.id]) if entry.id in _chapters else entry)
 
 
 def first_sentence(text: str) -> tuple[str, str]:

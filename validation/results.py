@@ -8,6 +8,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from snapdyn.validation.engine import CERTIFIED, SYMBOLIC
@@ -116,6 +117,8 @@ class ClaimResult:
     def command(self) -> str:
         """Command that reproduces this claim."""
         load = f" --load {shlex.quote(self.claim.file)}" if self.claim.file else ""
+        if self.claim.file and self.claim.chapter:
+            load = f" --register {shlex.quote(str(Path(self.claim.file).parent))}"
         seed = "" if self.evidence.seed == SEED else f" --seed {self.evidence.seed}"
         return f"snapdyn validate {shlex.quote(self.id)} --level {self.evidence.level}{seed}{load}"
 

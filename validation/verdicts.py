@@ -21,7 +21,7 @@ from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind
 from snapdyn.parallel import WorkerPool
 from snapdyn.validation.attack import plain, simplified
-from snapdyn.validation.claims import chosen_claims
+from snapdyn.validation.claims import chosen_claims, task
 from snapdyn.validation.engine import Control, examine, proofs_of
 from snapdyn.validation.evidence import LEVELS, SEED, Evidence
 from snapdyn.validation.measured import Measured, Role
@@ -147,7 +147,7 @@ def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, j
     try:
         while True:
             for entry in islice(waiting, jobs - len(running)):
-                running[pool.submit(_judged, entry, level, seed)] = entry
+                running[pool.submit(*task(_judged, entry), level, seed)] = entry
             if not running:
                 break
             show([entry.id for entry in running.values()])

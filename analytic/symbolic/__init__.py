@@ -11,10 +11,10 @@ from snapdyn.analytic.symbolic import (
     theorem_1,
     transition,
 )
-from snapdyn.analytic.symbolic.derivation import DECLARED, Derivation
+from snapdyn.analytic.symbolic.derivation import DECLARED, Derivation, declare
 from snapdyn.analytic.symbolic.loss_gradient import gradient
 
-__all__ = ["Derivation", "derivation_of", "derivations", "gradient"]
+__all__ = ["Derivation", "declare", "derivation_of", "derivations", "gradient"]
 
 # Modules in the order of the paper's appendix; each declares its derivations in the same order.
 MODULES = (loss_gradient, decoder, speed, stages, theorem_1, attention, orbit, transition, overlapping_decoder)
@@ -22,7 +22,7 @@ _BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items()
 
 
 def derivation_of(id_: str) -> Derivation:
-    """Return one derivation by its id.
+    """Return one derivation by its id: one of ours, or one that a user's file declares.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def derivation_of(id_: str) -> Derivation:
     >>> derivation_of("entry-bound").verify()
     {'|lambda_1|/(1-|lambda_1|)': 0}
     """
-    return _BUILDERS[id_]()
+    return DECLARED[id_]()
 
 
 def derivations() -> tuple[Derivation, ...]:

@@ -140,10 +140,10 @@ def declare(build: Callable[[], Derivation]) -> Callable[[], Derivation]:
     Raises
     ------
     ValueError
-        The id is taken.
+        The id is that of one of our derivations; one of a user's file is replaced.
     """
     id_ = build.__name__.replace("_", "-")
-    if id_ in DECLARED:
+    if id_ in DECLARED and DECLARED[id_].__module__.startswith("snapdyn."):
         raise ValueError(f"expected a new id for a derivation, received {id_!r}, which is taken; rename the function")
 
     @cache

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Claims, Jobs, Load
+from snapdyn.commands.options import Claims, Jobs, Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 
@@ -22,6 +22,7 @@ def attack(
     ] = 60.0,
     jobs: Jobs = None,
     load: Load = None,
+    register: Register = None,
     store: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write confirmed counterexamples into this folder, as JSON.")
     ] = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from snapdyn.commands.options import Load
+from snapdyn.commands.options import Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_table
 
 
@@ -20,6 +20,7 @@ def check(
     theorems: Annotated[bool, typer.Option("--theorems", help="Leave out lemmas, remarks and assumptions.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a statement fails.")] = False,
     load: Load = None,
+    register: Register = None,
 ) -> int:
     """Check every statement of the register on your classes, rates and duration.
 

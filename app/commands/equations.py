@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from snapdyn.commands.options import Register
 from snapdyn.commands.terminal import DONE, show
 
 
-def equations() -> int:
+def equations(register: Register = None) -> int:
     """List every displayed equation of the paper: what recomputes it, and its verdict on record.
 
     `snapdyn report` shows the table as measured in that run.

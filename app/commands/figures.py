@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snapdyn.commands.options import Level, Load
+from snapdyn.commands.options import Level, Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def figures(
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,
     load: Load = None,
+    register: Register = None,
 ) -> int:
     """Draw figures: picture (PDF, PNG), data (netCDF) and provenance.
 
@@ -61,13 +62,17 @@ def figures(
     from snapdyn.errors import chosen_ids, escaped
     from snapdyn.figures import FIGURES, write
 
+    if register is not None and not ids:
+        from snapdyn.validation.register_folder import register_in_use
+
+        ids = list(register_in_use().figures)
     if listed:
         return _list(ids)
     FIGURES.load_named(ids or [])
     given = dict(map(read_setting, settings or []))
     with progress_bar("drawing") as update:
         drawn = write(
-            ids or None,
+            ids if register is not None else ids or None,
             out=out,
             level=level,
             progress=update,

@@ -58,6 +58,27 @@ Load = Annotated[
 ]
 
 
+def load_register(folder: Path | None) -> Path | None:
+    """Take the register of a folder in place of ours."""
+    if folder is not None:
+        from snapdyn.validation.claims import use_register
+
+        use_register(folder)
+    return folder
+
+
+Register = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        callback=load_register,
+        is_eager=True,
+        help="Take the claims, systems and figures of this folder (register.toml) in place of snapdyn's claims. Its "
+        "Python files run with all rights of yours: take only folders that you trust.",
+    ),
+]
+
+
 @contextmanager
 def options_as_typed(*parameters: str) -> Iterator[None]:
     """Name parameters in messages as the options that they are: min_count becomes --min-count."""

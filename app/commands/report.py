@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Jobs, Level, Load
+from snapdyn.commands.options import Jobs, Level, Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, say, show
 
 
@@ -16,6 +16,7 @@ def report(
     level: Level = "quick",
     jobs: Jobs = None,
     load: Load = None,
+    register: Register = None,
 ) -> int:
     """Check every claim, draw every figure, and write one self-contained page, DIR/index.html.
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from snapdyn.commands.options import Jobs, Load
+from snapdyn.commands.options import Jobs, Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, say, show, show_saved
 
 
@@ -19,6 +19,7 @@ def sweep(
     ] = None,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for cells, dataset and diagram.")] = Path("out"),
     load: Load = None,
+    register: Register = None,
 ) -> int:
     """Run a grid, list or random design of settings and write one dataset, and a diagram where the file asks for one.
 

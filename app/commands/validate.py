@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from snapdyn.commands.options import Claims, Jobs, Level, Load
+from snapdyn.commands.options import Claims, Jobs, Level, Load, Register
 from snapdyn.commands.terminal import (
     DIFFERS,
     DONE,
@@ -31,6 +31,7 @@ def validate(
     level: Level = "quick",
     jobs: Jobs = None,
     load: Load = None,
+    register: Register = None,
     format: Annotated[
         Literal["text", "latex", "json"] | None,
         typer.Option(help="Print the verdicts as a table for a paper, or as JSON, instead."),

@@ -17,16 +17,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from snapdyn.analytic.symbolic import Derivation, derivations
+from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.errors import visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
 from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
-from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Measured, Report
+from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.equations import EquationRow, derivation_verdict, equation_table
-from snapdyn.validation.register import SYMBOLS
+from snapdyn.validation.register_folder import OURS, register_in_use
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
 from snapdyn.validation.verdicts import checked
@@ -137,13 +137,28 @@ def build_report(
         report = checked(chosen_claims(None), level, progress, jobs, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
-        figures = write(out=folder / "figures", level=level, progress=progress)
-        verified = [_verify(derivation) for derivation in derivations()]
+        figures = _figures(folder / "figures", level, progress)
+        verified = [_verify(derivation) for derivation in _derivations()]
         page = folder / "index.html"
         text = render(report, figures, verified, time.perf_counter() - started)
         with replacing(page) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return BuiltReport(page, report)
+
+
+def _figures(folder: Path, level: str, progress: Callable[[int, int, str], None] | None) -> list[DrawnFigure]:
+    """Draw the figures of the register in use; ours has all."""
+    register = register_in_use()
+    if register is OURS:
+        return write(out=folder, level=level, progress=progress)
+    return write(register.figures, out=folder, level=level, progress=progress) if register.figures else []
+
+
+def _derivations() -> Sequence[Derivation]:
+    """Return the derivations of the register in use: of ours all, of another those that prove its claims."""
+    if register_in_use() is OURS:
+        return derivations()
+    return [derivation_of(id_) for id_ in dict.fromkeys(id_ for entry in CLAIMS.values() for id_ in entry.proved)]
 
 
 def _verify(derivation: Derivation) -> VerifiedDerivation:
@@ -192,8 +207,7 @@ def render(
         differing=[result for result in report.claims if not result.as_expected],
         verdicts=VERDICTS,
         roles=ROLES,
-        findings=FINDINGS,
-        symbols=SYMBOLS,
+        register=register_in_use(),
         figures=figures,
         derivations=derivations,
         equations=_equations(report),

@@ -11,20 +11,10 @@ from sphinx.util.docutils import SphinxDirective
 
 from snapdyn.report.mathematics import pieces
 from snapdyn.validation import CLAIMS, FINDINGS
-from snapdyn.validation.register import SYMBOLS, Claim
+from snapdyn.validation.register import Claim
+from snapdyn.validation.register_folder import OURS
 
 KINDS = {"italic": nodes.emphasis, "sub": nodes.subscript, "sup": nodes.superscript}
-CHAPTERS = {
-    "gradient": "Model and gradient",
-    "decoder": "Decoder",
-    "concentration": "Counts and concentration",
-    "correlation": "Correlation of classes",
-    "attention": "Attention",
-    "transition": "Phase transition",
-    "approximations": "Approximations",
-    "extensions": "Extensions",
-    "reproduction": "Reproduction",
-}
 
 
 def prose(text: str) -> list[nodes.Node]:
@@ -61,7 +51,7 @@ class Symbols(SphinxDirective):
             nodes.definition_list_item(
                 "", nodes.term("", "", nodes.math(symbol, symbol)), nodes.definition("", paragraph("", *prose(meaning)))
             )
-            for symbol, meaning in SYMBOLS.items()
+            for symbol, meaning in OURS.symbols.items()
         ]
         return [nodes.definition_list("", *items, classes=["symbols"])]
 
@@ -101,7 +91,7 @@ class Claims(SphinxDirective):
         """Return a section per chapter."""
         chapters: list[nodes.Node] = []
         for chapter, claims in groupby(CLAIMS.values(), key=lambda claim: claim.chapter):
-            part = section(f"chapter {chapter}", [nodes.Text(CHAPTERS[chapter])])
+            part = section(f"chapter {chapter}", [nodes.Text(OURS.chapters[chapter].title)])
             part += [self.claim(each) for each in claims]
             chapters.append(part)
         return chapters

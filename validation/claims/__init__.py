@@ -1,44 +1,24 @@
-"""The claims: a folder per chapter, a file per claim. Take the filled register from here."""
+"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Take the filled register from here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from snapdyn.dynamics.files.user_files import load_file
 from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
-from snapdyn.validation.claims import (
-    approximations,
-    attention,
-    concentration,
-    correlation,
-    decoder,
-    extensions,
-    gradient,
-    reproduction,
-    transition,
-)
-from snapdyn.validation.register import CLAIMS, Claim, claim
+from snapdyn.validation.register import CLAIMS, Claim, chapters_of_what_is_loaded, claim
+from snapdyn.validation.register_folder import OURS, Register, read_register, register_in_use, set_register
 
-__all__ = ["CLAIMS", "chosen_claims", "claim", "load_claims"]
+__all__ = ["CLAIMS", "chosen_claims", "claim", "load_claims", "use_register"]
 
-# The order of the register.
-CHAPTERS = (
-    gradient,
-    decoder,
-    concentration,
-    correlation,
-    attention,
-    transition,
-    approximations,
-    extensions,
-    reproduction,
-)
 CLAIMS.declare(
-    replace(module.CLAIM, chapter=chapter.__name__.rpartition(".")[2])
-    for chapter in CHAPTERS
-    for module in chapter.MODULES
+    replace(import_module(f"{__name__}.{chapter}.{id_.replace('-', '_')}").CLAIM, chapter=chapter)
+    for id_, chapter in OURS.chapter_of.items()
 )
 
 
@@ -113,3 +93,62 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
     >>> del CLAIMS["eight"]
     """
     return load_file(path).get(CLAIMS.kind, [])
+
+
+def use_register(path: str | os.PathLike[str]) -> Register:
+    """Run the files of a register's folder; commands then speak of its claims, and of no others.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The folder, with register.toml. Its files run with all rights of the user.
+
+    Returns
+    -------
+    Register
+        What register.toml says.
+
+    Raises
+    ------
+    InputError
+        What `read_register` and `load_file` raise; a claim that the files or the chapters lack. The register in use
+        then stays as it was.
+    """
+    register = read_register(Path(path))
+    before = dict(CLAIMS.own)
+    CLAIMS.declare(())  # the folder may use the ids of our claims
+    try:
+        with chapters_of_what_is_loaded(register.chapter_of):
+            for name in register.files:
+                load_file(Path(path) / name)
+        for id_ in register.chapter_of:
+            if id_ not in CLAIMS:
+                raise InputError(
+                    f"expected the files of {str(path)!r} to register claim {id_!r} of its register.toml, received "
+                    "none; add a file, or leave the claim out"
+                )
+        for id_, entry in CLAIMS.items():
+            if not entry.chapter:
+                raise InputError(
+                    f"expected claim {id_!r} of {entry.file!r} in a chapter of register.toml, received none; "
+                    "add it to one"
+                )
+        CLAIMS.declare([CLAIMS[id_] for id_ in register.chapter_of])
+    except BaseException:
+        CLAIMS.declare(before.values())
+        CLAIMS.restore({})
+        raise
+    set_register(register)
+    return register
+
+
+def task(function: Callable[..., Any], entry: Claim) -> tuple[Any, ...]:
+    """Return what another process is to call on a claim: one of a folder is that of the folder's files, run there."""
+    folder = register_in_use().folder
+    return (function, entry) if folder is OURS.folder else (_of_register, str(folder), function, entry.id)
+
+
+def _of_register(folder: str, function: Callable[..., Any], id_: str, *arguments: Any) -> Any:
+    if str(register_in_use().folder) != folder:
+        use_register(folder)
+    return function(CLAIMS[id_], *arguments)

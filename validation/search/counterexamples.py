@@ -7,16 +7,17 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import Any, TypeVar
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.validation.register_folder import OURS, Register, register_in_use
 from snapdyn.validation.search.instance import Instance
 
 Thing = TypeVar("Thing")
-FOLDER = resources.files("snapdyn.validation") / "counterexamples"
+FOLDER = "counterexamples"  # of a register
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +53,24 @@ class Counterexample:
 
 def load(name: str) -> Counterexample:
     """Read the counterexample `name` of the package."""
-    entries = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return _read(OURS.folder / FOLDER / f"{name}.json")
+
+
+def _read(file: Traversable) -> Counterexample:
+    entries = json.loads(file.read_text(encoding="utf-8"))
     return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
 
 
-@cache
 def stored_counterexamples() -> tuple[Instance, ...]:
-    """Instances of all counterexamples of the package, in the order of their names."""
-    names = sorted(file.name.removesuffix(".json") for file in FOLDER.iterdir() if file.name.endswith(".json"))
-    return tuple(load(name).instance for name in names)
+    """Instances of all counterexamples of the register in use, in the order of their names."""
+    return _stored(register_in_use())
+
+
+@cache
+def _stored(register: Register) -> tuple[Instance, ...]:
+    folder = register.folder / FOLDER
+    files = [file for file in folder.iterdir() if file.name.endswith(".json")] if folder.is_dir() else []
+    return tuple(_read(file).instance for file in sorted(files, key=lambda file: file.name))
 
 
 def shrink(instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]) -> Thing:

@@ -1,0 +1,144 @@
+"""What a register says besides its claims: its file register.toml, read and checked."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from snapdyn.errors import InputError, list_of, shown, text, unknown_name
+
+NAME = "register.toml"
+KEYS = ("title", "about", "files", "figures", "chapters", "symbols", "findings")
+OF_CHAPTER = ("title", "claims")
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """Title of a chapter, and the ids of its claims in order."""
+
+    title: str
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """A folder of claims, as its file register.toml describes it.
+
+    Attributes
+    ----------
+    folder : Traversable
+        The folder, which may also have counterexamples/ (as `snapdyn attack --store` writes them) and equations.csv.
+    title : str
+        Title of the page.
+    about : str
+        What the register is about, and its paper, in one or two sentences.
+    chapters : dict of str to Chapter
+        By their short names, in order. A claim of the folder belongs to one of them.
+    files : tuple of str
+        Python files that register systems, claims and figures, in the order in which they run.
+    figures : tuple of str
+        Ids of the figures on the page.
+    symbols : dict of str to str
+        LaTeX of a symbol, and its meaning.
+    findings : dict of str to str
+        Short names that claims refer to, and a sentence for each.
+    """
+
+    folder: Traversable
+    title: str
+    about: str
+    chapters: dict[str, Chapter]
+    files: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    symbols: dict[str, str] = field(default_factory=dict)
+    findings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def chapter_of(self) -> dict[str, str]:
+        """The chapter of each claim."""
+        return {id_: name for name, chapter in self.chapters.items() for id_ in chapter.claims}
+
+
+def read_register(folder: Traversable) -> Register:
+    """Read the file register.toml of a folder.
+
+    Parameters
+    ----------
+    folder : Path or Traversable
+        The folder.
+
+    Returns
+    -------
+    Register
+
+    Raises
+    ------
+    InputError
+        There is no such file, it is no TOML, a key is missing, unknown or of another kind, or two chapters have one
+        claim.
+    """
+    file = folder / NAME
+    if not file.is_file():
+        raise InputError(
+            f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template to start "
+            "from, registers/template"
+        )
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"expected TOML in {str(file)!r}, received an error: {error}; correct it") from error
+    try:
+        return _register(folder, content)
+    except InputError as error:
+        raise InputError(f"{error} ({str(file)!r})") from error
+
+
+def _register(folder: Traversable, content: dict[str, Any]) -> Register:
+    _known("key", content, KEYS)
+    chapters = {}
+    for name, entry in _table("chapters", content.get("chapters")).items():
+        _known(f"key of chapter {name!r}", _table(f"chapter {name!r}", entry), OF_CHAPTER)
+        claims = list_of(f"claims of chapter {name!r}", entry.get("claims", ()), str, different=True)
+        chapters[name] = Chapter(text(f"title of chapter {name!r}", entry.get("title")), tuple(claims))
+    list_of(
+        "claims of all chapters", [id_ for chapter in chapters.values() for id_ in chapter.claims], str, different=True
+    )
+    lists = {name: tuple(list_of(name, content.get(name, ()), str, different=True)) for name in ("files", "figures")}
+    tables = {
+        name: {key: text(f"{name}.{key}", value) for key, value in _table(name, content.get(name, {})).items()}
+        for name in ("symbols", "findings")
+    }
+    title, about = (text(name, content.get(name)) for name in ("title", "about"))
+    return Register(folder, title, about, chapters, **lists, **tables)
+
+
+def _known(what: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise unknown_name(what, name, known)
+
+
+def _table(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"expected {name} to be a table of {NAME}, received {shown(value)}; write [{name.split()[0]}]")
+    return value
+
+
+# The folder of our own claims, as data: importing the package would import every claim.
+OURS = read_register(resources.files("snapdyn.validation") / "claims")
+_in_use = OURS
+
+
+def register_in_use() -> Register:
+    """Return the register that commands speak of: ours, or the one that `use_register` has loaded."""
+    return _in_use
+
+
+def set_register(register: Register) -> None:
+    """Let commands speak of another register."""
+    global _in_use
+    _in_use = register
