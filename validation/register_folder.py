@@ -84,8 +84,8 @@ def read_register(folder: Traversable) -> Register:
     file = folder / NAME
     if not file.is_file():
         raise InputError(
-            f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template to start "
-            "from, registers/template"
+            f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template, "
+            "registers/template"
         )
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))

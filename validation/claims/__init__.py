@@ -1,4 +1,4 @@
-"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Take the filled register from here."""
+"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Take the register from here."""
 
 from __future__ import annotations
 
