@@ -39,6 +39,7 @@ def test_check_fails_on_data_that_show_something_else(
     assert "data contradict the claims of: 8" in capsys.readouterr().out
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of the file size")
 def test_a_full_disk_is_bad_input(tmp_path: Path) -> None:
     """Assert exit code 2, one sentence, and no file, where files may not grow."""

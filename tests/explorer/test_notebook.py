@@ -105,6 +105,7 @@ def test_only_the_printed_address_opens_the_notebook(host: str, server: tuple[st
         assert "/auth/login" not in answer.url
 
 
+@pytest.mark.long
 def test_the_page_shows_plots_and_verdicts(page: Page) -> None:
     """Assert six sliders, a picture with many colours, eight verdicts, and no fault on the page."""
     assert page.run("document.querySelectorAll('marimo-slider').length") == 6

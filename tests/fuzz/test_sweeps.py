@@ -36,6 +36,7 @@ def content(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
 
 
+@pytest.mark.long
 def test_killed_sweeps(attack: Attack, tmp_path: Path) -> None:
     """Assert that kills leave no process and no traceback, and that the next whole run gives the undisturbed files."""
     random = attack.draws(1)

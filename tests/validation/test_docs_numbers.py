@@ -32,6 +32,7 @@ def usual(d: int, seed: int) -> embeddings.Start:
     return embeddings.Start(d, U, W[:V], W[V:], 1.0)
 
 
+@pytest.mark.long
 def test_gaps_of_the_reparameterisation() -> None:
     """Assert each "x % at d" of the table of embeddings, to its last digit, and the width that gives 5 %."""
     text = page("how_to/transformers.md").partition("| embeddings | gap |")[2]

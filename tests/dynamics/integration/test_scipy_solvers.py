@@ -58,6 +58,7 @@ def test_radius_where_eigenvalues_come_in_pairs() -> None:
     assert solver.nfev < 10
 
 
+@pytest.mark.long
 def test_bits_do_not_depend_on_the_threads_of_blas() -> None:
     """Assert that RKC gives the same bits with one and with two threads of OpenBLAS, on 150,000 values."""
     script = textwrap.dedent("""

@@ -37,6 +37,7 @@ def test_observables() -> None:
         result.crossing("pair", 0, level=3.0)
 
 
+@pytest.mark.long
 def test_differences_of_runs() -> None:
     """Assert derivatives by three parameters, of which one is 0, to 1e-6 of central differences.
 

@@ -63,6 +63,7 @@ def test_a_wrong_closed_form_breaks(linear: sd.System) -> None:
         assert broken.rung == "closed form"
 
 
+@pytest.mark.long
 def test_orders(rungs: TheoryLadder) -> None:
     """Assert the orders 1 of descent and 1/2 of the spread, and that orders of other things differ."""
     orders = rungs.orders(seeds=150)
