@@ -115,8 +115,9 @@ def use_register(path: str | os.PathLike[str]) -> Register:
         then stays as it was.
     """
     register = read_register(Path(path))
-    before = dict(CLAIMS.own)
-    CLAIMS.declare(())  # the folder may use the ids of our claims
+    own, others = dict(CLAIMS.own), dict(CLAIMS)
+    CLAIMS.declare(())
+    CLAIMS.restore({})  # the folder may use the ids of our claims
     try:
         with chapters_of_what_is_loaded(register.chapter_of):
             for name in register.files:
@@ -135,8 +136,8 @@ def use_register(path: str | os.PathLike[str]) -> Register:
                 )
         CLAIMS.declare([CLAIMS[id_] for id_ in register.chapter_of])
     except BaseException:
-        CLAIMS.declare(before.values())
-        CLAIMS.restore({})
+        CLAIMS.declare(own.values())
+        CLAIMS.restore(others)
         raise
     set_register(register)
     return register
