@@ -1,0 +1,121 @@
+r"""Attention and MLP trained together: equations, data, runs and laws that the claims and the figure of this folder share.
+
+Question. How do the logits of attention and the weights of the MLP above it move together? It is the sequel question of
+"Scan and Snap" that JoMA asks (Tian, Wang, Zhang, Chen, Du, ICLR 2024, arXiv 2310.00535). The text of that paper was
+not used: every formula here is derived here, and no verdict is passed on what is printed there. The laws of the step
+size, the domains, the end of stationarity, and the size and boundary of the rebound are our own additions.
+
+Setting. One query, M contextual tokens with orthonormal embeddings. In token coordinates hidden node k has weights v_k,
+(M,), and attention has logits z, (M,). A sample is a bag of frequencies x, (M,), and a label y. Attention makes of it
+    exp: b_l = x_l e^{z_l};   linear: b_l = x_l z_l;   softmax: b_l = x_l e^{z_l} / sum_m x_m e^{z_m}.
+Node k has h_k = v_k.b, and the output is f = sum_k a_k phi(h_k) with a fixed readout a, (K,). phi(h) is h (linear),
+max(h, 0) (ReLU) or h^2/2 (quadratic). The loss is (y - f)^2/2 or ln(1 + e^{-y f}). Minus its derivative in f is
+g = y - f or g = y/(1 + e^{y f}), so g_k = g a_k reaches node k.
+
+Flow. Minus the gradient of the mean loss, with rates eta_w and eta_z:
+    v_k' = eta_w E[g_k phi'_k b],   z' = eta_z E[(db/dz)^T sum_k g_k phi'_k v_k].
+CLOCK. t = h times the number of steps, for steps of size h (rates h eta_w and h eta_z); SGD has one sample in a step.
+
+Invariants, with r = eta_z/eta_w. Under exp attention db_l/dz_l = b_l, so z_l' = r sum_k v_kl v_kl': the flow conserves
+z - r sum_k v_k^2/2 for every loss, activation and data. Under linear attention db_l/dz_l = x_l, so z_l z_l' =
+r sum_k v_kl v_kl': it conserves z^2 - r sum_k v_k^2. Under softmax db_l/dz_m = b_l (delta_lm - b_m), so
+    z' = r sum_k v_k v_k' - eta_z E[b sum_k g_k phi'_k b.v_k],   v_k.v_k' = eta_w E[g_k phi'_k b.v_k].
+With the mean bag bbar in place of b in front, z' = r (sum_k v_k v_k' - bbar sum_k v_k.v_k'). What is left out is eta_z
+times the covariance of b and sum_k g_k phi'_k b.v_k over the samples.
+
+Steps of size h. Terms of first order in h cancel in the invariant. Under exp attention one step, of descent or of SGD,
+changes it by -(r/2) sum_k (v_k(+) - v_k)^2, exactly. This is of second order in h, and at fixed t the sum is of first order:
+-(r h/2) times the integral of sum_k (v_k')^2, for SGD of sum_k E[(eta_w g_k phi'_k b)^2], along the flow.
+
+One saturating node under exp attention, v(0) = z(0) = 0 and r = 1, so z = v^2/2:
+    stationary gradient Delta: v' = Delta e^{v^2/2};   target mu: v' = (mu - v) e^{v^2/2}, entry by entry.
+"""
+
+import numba
+import numpy as np
+from scipy.special import erfinv
+
+import snapdyn as sd
+
+EXP, LINEAR, SOFTMAX = 0, 1, 2
+TOKENS, NODES, SAMPLES = 200, 4, 6
+SOURCE = "question of arXiv:2310.00535, derived here"
+OWN = "own derivation"
+
+
+@numba.njit(error_model="numpy")
+def joint_rate(t, state, out, X, y, a, tokens, eta_w, eta_z, attention, power, activation, logistic):
+    """Rates of z (M,) and v (K, M), one behind the other; x e^{power z} in place of x e^z makes a wrong theory."""
+    M = int(tokens)
+    K = state.size // M - 1
+    b, back, delta = np.empty(M), np.empty(M), np.empty(K)
+    out[:] = 0.0
+    shift = state[:M].max() if attention == 2 else 0.0
+    for s in range(y.size):
+        for l in range(M):
+            b[l] = X[s, l] * (state[l] if attention == 1 else np.exp(power * (state[l] - shift)))
+            back[l] = 0.0
+        if attention == 2:
+            b /= b.sum()
+        f = 0.0
+        for k in range(K):
+            h = 0.0
+            for l in range(M):
+                h += state[M * (k + 1) + l] * b[l]
+            f += a[k] * (max(h, 0.0) if activation == 1 else h * h / 2 if activation == 2 else h)
+            delta[k] = a[k] * (np.float64(h > 0) if activation == 1 else h if activation == 2 else 1.0)
+        g = y[s] / (1 + np.exp(y[s] * f)) if logistic == 1 else y[s] - f
+        shared = 0.0
+        for k in range(K):
+            for l in range(M):
+                out[M * (k + 1) + l] += eta_w * g * delta[k] * b[l] / y.size
+                back[l] += g * delta[k] * state[M * (k + 1) + l] / y.size
+                shared += g * delta[k] * state[M * (k + 1) + l] * b[l] / y.size
+        for l in range(M):
+            out[l] += eta_z * (X[s, l] if attention == 1 else power * b[l]) * (back[l] - shared * (attention == 2))
+
+
+def joint(p, **changes):
+    """System of the flow at parameters p of a Box; `changes` make a wrong theory.
+
+    p has M, ratio = eta_z/eta_w, attention, and, where they differ from 0, 1 and so on: activation, logistic, spread (of
+    the logarithms of the frequencies), absent (share of x that is 0), mean (of the labels +-1), seed.
+    """
+    p = {"K": NODES, "activation": 0, "logistic": 0, "spread": 1.0, "absent": 0.0, "mean": 0.0, "seed": 0} | p | changes
+    rng, M, X = np.random.default_rng(p["seed"]), p["M"], np.zeros((SAMPLES, TOKENS))
+    X[:, :M] = np.exp(p["spread"] * rng.normal(size=(SAMPLES, M))) * (rng.random((SAMPLES, M)) >= p["absent"])
+    X /= np.maximum(X.sum(1, keepdims=True), 1e-9)
+    y = p["mean"] + np.sqrt(1 - p["mean"] ** 2) * np.tile([1.0, -1.0], SAMPLES // 2)
+    a = rng.choice([-1.0, 1.0], NODES) / p["K"]
+    start = np.concatenate([np.full(M, float(p["attention"] == LINEAR)), 0.5 * rng.normal(size=p["K"] * M)])
+    fast = max(1.0, p["ratio"])  # so that the faster rate is 1
+    values = {"X": X, "y": y, "a": a, "tokens": float(M), "eta_w": 1 / fast, "eta_z": p["ratio"] / fast * p.get("rate", 1)}
+    kinds = {name: float(p.get(name, 1)) for name in ("attention", "power", "activation", "logistic")}
+    return sd.System.from_function("JointMLPAttention", joint_rate, start, values | kinds)
+
+
+def split(states, M):
+    """Return z (N, M) and v (N, K, M) of states (N, M + K M)."""
+    return states[:, :M], states[:, M:].reshape(len(states), -1, M)
+
+
+def invariant(states, M, r, attention=EXP):
+    """Return z - r sum_k v_k^2/2, or z^2 - r sum_k v_k^2 of linear attention: (N, M); and the terms without z."""
+    z, v = split(states, M)
+    squares = r * (v**2).sum(1)
+    return (z**2 - squares, squares) if attention == LINEAR else (z - squares / 2, squares / 2)
+
+
+def sample_gradients(z, v, x, y, a, attention=EXP, activation=0, logistic=0):
+    """Per sample, -d loss/dv_k (R, K, M) and -d loss/dz (R, M) of R copies z (R, M), v (R, K, M), x (R, M), y (R,)."""
+    b = x * (z if attention == LINEAR else np.exp(z))
+    if attention == SOFTMAX:
+        b = b / b.sum(1, keepdims=True)
+    h = np.einsum("rkm,rm->rk", v, b)
+    phi, slope = ((h, np.ones_like(h)), (np.maximum(h, 0), 1.0 * (h > 0)), (h**2 / 2, h))[int(activation)]
+    f = phi @ a
+    delta = (y / (1 + np.exp(y * f)) if logistic else y - f)[:, None] * a * slope
+    back = np.einsum("rk,rkm->rm", delta, v)
+    if attention == SOFTMAX:
+        back = back - (b * back).sum(1, keepdims=True)
+    return delta[:, :, None] * b[:, None], (x if attention == LINEAR else b) * back
