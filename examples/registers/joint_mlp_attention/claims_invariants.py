@@ -39,8 +39,7 @@ def change_of_invariant(attention, p, changes=()):
     moved = max(np.abs(each - each[0]).max() for each in (kept + squares, squares))
     if moved < 1e-9 or not np.isfinite(moved):
         return None
-    scale = np.abs(run.state).max() ** 2 * max(1, p["ratio"])
-    return sd.Measured(np.abs(kept - kept[0]).max() / moved, at_most=1e-6, error=1e-10 * scale / moved)
+    return sd.Measured(np.abs(kept - kept[0]).max() / moved, at_most=1e-5)
 
 
 ANY = {
@@ -134,12 +133,12 @@ def sgd_drift(p, noisy=True, factor=1.0):
 
 
 def softmax_laws(p, law, **changes):
-    """Largest |z - z(0) - law| over the largest |z - z(0)|, by descent of 1000 steps up to t = 20 of the faster rate.
+    """Largest |z - z(0) - law| over the largest |z - z(0)|, by descent of 400 steps up to t = 20 of the faster rate.
 
     law: "start", with the mean bag of the start; "run", with the mean bag along the run; "no bag", without its term.
     """
     system = joint({**p, "attention": SOFTMAX, **changes})
-    run = sd.descend(system, 1000, 0.02, record=range(0, 1001, 10))
+    run = sd.descend(system, 400, 0.05, record=range(0, 401, 4))
     M, X = p["M"], np.array(system.parameters["X"])[:, : p["M"]]
     z, v = split(run.state, M)
     b = X * np.exp(z - z.max(1, keepdims=True))[:, None]
@@ -168,7 +167,7 @@ def near_law(law, highest_ratio, beyond):
     """Property that softmax attention is within 10 % of a law in the domain; `beyond` has settings where it is not."""
     return sd.Property(
         f"distance from the law with the mean bag of the {law}, over the movement", "descent",
-        partial(softmax_laws, law=law), evaluations=(200, 3000),
+        partial(softmax_laws, law=law), evaluations=(80, 2000),
         domain=sd.Box(M=(20, 200, "log"), K=(1, NODES), ratio=(1e-6, highest_ratio, "log"), **NARROW),
         beyond={name: ONE | change for name, change in beyond.items()},
         controls=wrong(softmax_laws, {

@@ -33,6 +33,7 @@ One saturating node under exp attention, v(0) = z(0) = 0 and r = 1, so z = v^2/2
 
 import numba
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfinv
 
 import snapdyn as sd
@@ -119,3 +120,72 @@ def sample_gradients(z, v, x, y, a, attention=EXP, activation=0, logistic=0):
     if attention == SOFTMAX:
         back = back - (b * back).sum(1, keepdims=True)
     return delta[:, :, None] * b[:, None], (x if attention == LINEAR else b) * back
+
+
+@numba.njit(error_model="numpy")
+def node_rate(t, state, out, target, pull, power, rate, loss):
+    """v_l' = (target_l - pull v_l - loss v_l e^{z_l}) e^{power z_l}, z_l' = rate power v_l v_l'; v (M,), then z (M,).
+
+    Pull and loss 0: stationary gradient. Pull 1: saturating node. Loss 1/Y, target 1: squared loss with labels Y.
+    """
+    M = state.size // 2
+    for l in range(M):
+        v, z = state[l], state[M + l]
+        out[l] = (target[l] - pull * v - loss * v * np.exp(z)) * np.exp(power * z)
+        out[M + l] = rate * power * v * out[l]
+
+
+def node(target, **changes):
+    """System of one linear node under exp attention from v = z = 0; `changes` of pull, power, rate and loss."""
+    padded = np.zeros(TOKENS)
+    padded[: len(target)] = target
+    values = {"target": padded, "pull": 0.0, "power": 1.0, "rate": 1.0, "loss": 0.0} | changes
+    return sd.System.from_function("ExpNode", node_rate, np.zeros(2 * len(target)), values)
+
+
+def law_of_stationary(gradient, t):
+    """v(t) of v' = gradient e^{v^2/2}, v(0) = 0: erf(v/sqrt 2) = sqrt(2/pi) gradient t, up to the divergence."""
+    return np.sqrt(2) * erfinv(np.sqrt(2 / np.pi) * gradient * t)
+
+
+GAUSS, WEIGHTS = np.polynomial.legendre.leggauss(8)
+Q = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 400)])
+
+
+def logit(q, mu, v=0.0, z=0.0):
+    """z_l of a saturating node where mu - v_l is e^{-q} times its start; from v, z at the start."""
+    return z + ((mu - (mu - v) * np.exp(-q)) ** 2 - v**2) / 2
+
+
+def time_of(q, *start):
+    """Times at which a saturating node reaches q (N,), from 0: the integral of dt/dq = e^{-z}."""
+    middle, half = (q[1:] + q[:-1]) / 2, np.diff(q) / 2
+    pieces = (np.exp(-logit(middle[:, None] + half[:, None] * GAUSS, *start)) * WEIGHTS).sum(1) * half
+    return np.concatenate([[0.0], np.cumsum(pieces)])
+
+
+def time_to(mu, epsilon):
+    """Time at which v reaches (1 - epsilon) mu from v = z = 0."""
+    end = -np.log(epsilon)
+    return time_of(np.concatenate([[0.0], np.geomspace(1e-3 * min(end, 1 / mu), end, 200)]), mu)[-1]
+
+
+def progress(t, *start):
+    """q of a saturating node at times t."""
+    known, end = time_of(Q, *start), logit(Q[-1], *start)
+    spline = CubicHermiteSpline(known, Q, np.exp(logit(Q, *start)))
+    return np.where(t < known[-1], spline(np.minimum(t, known[-1])), Q[-1] + (t - known[-1]) * np.exp(end))
+
+
+def entropy(z, counts=1.0):
+    """Entropy of softmax(z) over the last axis, whose entries stand for `counts` equal tokens each."""
+    z = z - z.max(-1, keepdims=True)
+    weights = counts * np.exp(z)
+    total = weights.sum(-1)
+    return np.log(total) - (weights * z).sum(-1) / total
+
+
+def entropy_curve(mu, counts=1.0):
+    """Times and entropy of attention from v = z = 0: all times at which an entry of mu (distinct) moves."""
+    t = np.unique(np.concatenate([time_of(Q, each)[1::2] for each in mu]))
+    return t, entropy(np.stack([logit(progress(t, each), each) for each in mu], axis=-1), counts)
