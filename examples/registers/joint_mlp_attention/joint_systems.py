@@ -31,8 +31,11 @@ One saturating node under exp attention, v(0) = z(0) = 0 and r = 1, so z = v^2/2
     stationary gradient Delta: v' = Delta e^{v^2/2};   target mu: v' = (mu - v) e^{v^2/2}, entry by entry.
 """
 
+from functools import partial
+
 import numba
 import numpy as np
+import sympy
 from scipy.interpolate import CubicHermiteSpline
 from scipy.special import erfinv
 
@@ -76,7 +79,7 @@ def joint_rate(t, state, out, X, y, a, tokens, eta_w, eta_z, attention, power, a
             out[l] += eta_z * (X[s, l] if attention == 1 else power * b[l]) * (back[l] - shared * (attention == 2))
 
 
-def joint(p, **changes):
+def flow(p, **changes):
     """System of the flow at parameters p of a Box; `changes` make a wrong theory.
 
     p has M, ratio = eta_z/eta_w, attention, and, where they differ from 0, 1 and so on: activation, logistic, spread (of
@@ -90,7 +93,14 @@ def joint(p, **changes):
     a = rng.choice([-1.0, 1.0], NODES) / p["K"]
     start = np.concatenate([np.full(M, float(p["attention"] == LINEAR)), 0.5 * rng.normal(size=p["K"] * M)])
     fast = max(1.0, p["ratio"])  # so that the faster rate is 1
-    values = {"X": X, "y": y, "a": a, "tokens": float(M), "eta_w": 1 / fast, "eta_z": p["ratio"] / fast * p.get("rate", 1)}
+    values = {
+        "X": X,
+        "y": y,
+        "a": a,
+        "tokens": float(M),
+        "eta_w": 1 / fast,
+        "eta_z": p["ratio"] / fast * p.get("rate", 1),
+    }
     kinds = {name: float(p.get(name, 1)) for name in ("attention", "power", "activation", "logistic")}
     return sd.System.from_function("JointMLPAttention", joint_rate, start, values | kinds)
 
@@ -148,6 +158,25 @@ def law_of_stationary(gradient, t):
     return np.sqrt(2) * erfinv(np.sqrt(2 / np.pi) * gradient * t)
 
 
+def sgd_of_node(target, h, steps, squared_loss, runs=400, noise=0.5, seed=0, record=None):
+    """SGD of `node`, bags of one token each: v, z (len(record), 2, runs, M) after the numbers of steps in `record`.
+
+    Each step has one token l, all equally likely, and its label y, target_l plus noise. The gradient is y - v_l e^{z_l} of
+    the squared loss, or y - v_l of the saturating node, times b_l = e^{z_l}. t = h steps/M.
+    """
+    rng, rows, saved = np.random.default_rng(seed), np.arange(runs), []
+    v, z = np.zeros((2, runs, len(target)))
+    for step in range(steps + 1):
+        if step in (record or [steps]):
+            saved.append(np.stack([v, z]))
+        l = rng.integers(len(target), size=runs)
+        w, b = v[rows, l], np.exp(z[rows, l])
+        change = h * (target[l] + noise * rng.normal(size=runs) - w * (b if squared_loss else 1)) * b
+        v[rows, l] += change
+        z[rows, l] += change * w
+    return np.array(saved)
+
+
 GAUSS, WEIGHTS = np.polynomial.legendre.leggauss(8)
 Q = np.concatenate([[0.0], np.geomspace(1e-7, 60.0, 400)])
 
@@ -189,3 +218,18 @@ def entropy_curve(mu, counts=1.0):
     """Times and entropy of attention from v = z = 0: all times at which an entry of mu (distinct) moves."""
     t = np.unique(np.concatenate([time_of(Q, each)[1::2] for each in mu]))
     return t, entropy(np.stack([logit(progress(t, each), each) for each in mu], axis=-1), counts)
+
+
+def searched(name, rung, measure, theories, domain=None, evaluations=(200, 3000), **settings):
+    """Property of `measure` with wrong theories: the arguments of it that each changes, by its name."""
+    controls = {f"wrong theory: {theory}": partial(measure, **changes) for theory, changes in theories.items()}
+    return sd.Property(name, rung, measure, domain, controls=controls, evaluations=evaluations, **settings)
+
+
+def symbolic(name, residuals, case, theories):
+    """Property that sympy brings `residuals(**changes)` to 0, and not those of wrong theories."""
+
+    def left(_, **changes):
+        return sd.Measured(float(sum(sympy.simplify(each) != 0 for each in residuals(**changes))), at_most=0)
+
+    return searched(name, "symbolic", left, theories, cases={case: {}})
