@@ -1,4 +1,4 @@
-r"""Attention and MLP trained together: equations, data, runs and laws that the claims and the figure of this folder share.
+r"""Attention and MLP trained together: equations, data, runs and laws that claims and figure of this folder share.
 
 Question. How do the logits of attention and the weights of the MLP above it move together? It is the sequel question of
 "Scan and Snap" that JoMA asks (Tian, Wang, Zhang, Chen, Du, ICLR 2024, arXiv 2310.00535). The text of that paper was
@@ -24,7 +24,7 @@ With the mean bag bbar in place of b in front, z' = r (sum_k v_k v_k' - bbar sum
 times the covariance of b and sum_k g_k phi'_k b.v_k over the samples.
 
 Steps of size h. Terms of first order in h cancel in the invariant. Under exp attention one step, of descent or of SGD,
-changes it by -(r/2) sum_k (v_k(+) - v_k)^2, exactly. This is of second order in h, and at fixed t the sum is of first order:
+changes it by -(r/2) sum_k (v_k(+) - v_k)^2, exactly. This is of second order in h; at fixed t the sum is of first order,
 -(r h/2) times the integral of sum_k (v_k')^2, for SGD of sum_k E[(eta_w g_k phi'_k b)^2], along the flow.
 
 One saturating node under exp attention, v(0) = z(0) = 0 and r = 1, so z = v^2/2:
@@ -50,40 +50,30 @@ OWN = "own derivation"
 @numba.njit(error_model="numpy")
 def joint_rate(t, state, out, X, y, a, tokens, eta_w, eta_z, attention, power, activation, logistic):
     """Rates of z (M,) and v (K, M), one behind the other; x e^{power z} in place of x e^z makes a wrong theory."""
-    M = int(tokens)
-    K = state.size // M - 1
-    b, back, delta = np.empty(M), np.empty(M), np.empty(K)
+    M, share = int(tokens), 1.0 / y.size
+    K, z = state.size // M - 1, state[:M]
     out[:] = 0.0
-    shift = state[:M].max() if attention == 2 else 0.0
     for s in range(y.size):
-        for l in range(M):
-            b[l] = X[s, l] * (state[l] if attention == 1 else np.exp(power * (state[l] - shift)))
-            back[l] = 0.0
-        if attention == 2:
-            b /= b.sum()
-        f = 0.0
+        b = X[s, :M] * (z if attention == 1 else np.exp(power * (z - (z.max() if attention == 2 else 0.0))))
+        b /= b.sum() if attention == 2 else 1.0
+        f, delta, back = 0.0, np.empty(K), np.zeros(M)
         for k in range(K):
-            h = 0.0
-            for l in range(M):
-                h += state[M * (k + 1) + l] * b[l]
+            h = (state[M * (k + 1) : M * (k + 2)] * b).sum()
             f += a[k] * (max(h, 0.0) if activation == 1 else h * h / 2 if activation == 2 else h)
             delta[k] = a[k] * (np.float64(h > 0) if activation == 1 else h if activation == 2 else 1.0)
-        g = y[s] / (1 + np.exp(y[s] * f)) if logistic == 1 else y[s] - f
-        shared = 0.0
+        delta *= share * (y[s] / (1 + np.exp(y[s] * f)) if logistic == 1 else y[s] - f)
         for k in range(K):
-            for l in range(M):
-                out[M * (k + 1) + l] += eta_w * g * delta[k] * b[l] / y.size
-                back[l] += g * delta[k] * state[M * (k + 1) + l] / y.size
-                shared += g * delta[k] * state[M * (k + 1) + l] * b[l] / y.size
-        for l in range(M):
-            out[l] += eta_z * (X[s, l] if attention == 1 else power * b[l]) * (back[l] - shared * (attention == 2))
+            out[M * (k + 1) : M * (k + 2)] += eta_w * delta[k] * b
+            back += delta[k] * state[M * (k + 1) : M * (k + 2)]
+        slope = X[s, :M] if attention == 1 else power * b
+        out[:M] += eta_z * slope * (back - ((b * back).sum() if attention == 2 else 0.0))
 
 
 def flow(p, **changes):
     """System of the flow at parameters p of a Box; `changes` make a wrong theory.
 
-    p has M, ratio = eta_z/eta_w, attention, and, where they differ from 0, 1 and so on: activation, logistic, spread (of
-    the logarithms of the frequencies), absent (share of x that is 0), mean (of the labels +-1), seed.
+    p has M, ratio = eta_z/eta_w, attention, and, unless the defaults do: K, activation, logistic, spread (of the
+    logarithms of the frequencies), absent (share of x that is 0), mean (of the labels), seed.
     """
     p = {"K": NODES, "activation": 0, "logistic": 0, "spread": 1.0, "absent": 0.0, "mean": 0.0, "seed": 0} | p | changes
     rng, M, X = np.random.default_rng(p["seed"]), p["M"], np.zeros((SAMPLES, TOKENS))
@@ -92,17 +82,11 @@ def flow(p, **changes):
     y = p["mean"] + np.sqrt(1 - p["mean"] ** 2) * np.tile([1.0, -1.0], SAMPLES // 2)
     a = rng.choice([-1.0, 1.0], NODES) / p["K"]
     start = np.concatenate([np.full(M, float(p["attention"] == LINEAR)), 0.5 * rng.normal(size=p["K"] * M)])
+    data = {"X": X, "y": y, "a": a, "tokens": float(M)}
     fast = max(1.0, p["ratio"])  # so that the faster rate is 1
-    values = {
-        "X": X,
-        "y": y,
-        "a": a,
-        "tokens": float(M),
-        "eta_w": 1 / fast,
-        "eta_z": p["ratio"] / fast * p.get("rate", 1),
-    }
+    rates = {"eta_w": 1 / fast, "eta_z": p["ratio"] / fast * p.get("rate", 1)}
     kinds = {name: float(p.get(name, 1)) for name in ("attention", "power", "activation", "logistic")}
-    return sd.System.from_function("JointMLPAttention", joint_rate, start, values | kinds)
+    return sd.System.from_function("JointMLPAttention", joint_rate, start, data | rates | kinds)
 
 
 def split(states, M):
@@ -161,8 +145,8 @@ def law_of_stationary(gradient, t):
 def sgd_of_node(target, h, steps, squared_loss, runs=400, noise=0.5, seed=0, record=None):
     """SGD of `node`, bags of one token each: v, z (len(record), 2, runs, M) after the numbers of steps in `record`.
 
-    Each step has one token l, all equally likely, and its label y, target_l plus noise. The gradient is y - v_l e^{z_l} of
-    the squared loss, or y - v_l of the saturating node, times b_l = e^{z_l}. t = h steps/M.
+    Each step has one token l, all equally likely, and its label y, target_l plus noise. The gradient is y - v_l e^{z_l}
+    of the squared loss, or y - v_l of the saturating node, times b_l = e^{z_l}. t = h steps/M.
     """
     rng, rows, saved = np.random.default_rng(seed), np.arange(runs), []
     v, z = np.zeros((2, runs, len(target)))
