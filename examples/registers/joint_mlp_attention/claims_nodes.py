@@ -15,7 +15,7 @@ Order. v' = (mu - v) e^{v^2/2} reaches (1 - epsilon) mu at T = int_0^{1-epsilon}
 with |mu|: dT/dmu = -mu int u^2 e^{-mu^2 u^2/2}/(1 - u) du. With 1/(1 - u) = 1 + u + u^2 + ... and mu large,
     T = sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3 + O(1/mu^4).
 
-Rebound. The entropy H of attention p = softmax(z) has dH/dz_l = -p_l (ln p_l + H) = p_l (zbar - z_l), zbar = sum p_l z_l.
+Rebound. The entropy H of attention p = softmax(z) has dH/dz_l = -p_l (ln p_l + H) = p_l (zbar - z_l), zbar = sum p z.
 First: z_l = mu_l^2 t^2/2 + O(t^4), and H = ln M - (variance of z)/2 + O(z^3) falls as ln M - t^4 var(mu^2)/8.
 Last: mu_l - v_l falls as exp(-e^{mu_l^2/2} t), so that the smallest |mu_l| = |mu_s| moves last: z_l'/z_s' -> 0 for each
 other value of |mu_l|. As mu_s is not 0, z_s' > 0; and z_s is below the mean zbar. So dH/dt > 0 from some time on.
@@ -105,10 +105,8 @@ def entropy_left(constant=8):
     H = -sum(each * sympy.log(each) for each in shares)
     first = H.subs({each: e * m**2 / 2 for each, m in zip(z, mu, strict=True)}).diff(e, 2).subs(e, 0) / 2  # e = t^2
     variance = sum(m**4 for m in mu) / 3 - (sum(m**2 for m in mu) / 3) ** 2
-    return [
-        *(H.diff(each) + p * (sympy.log(p) + H) for each, p in zip(z, shares, strict=True)),
-        first + variance / constant,
-    ]
+    slopes = [H.diff(each) + p * (sympy.log(p) + H) for each, p in zip(z, shares, strict=True)]
+    return [*slopes, first + variance / constant]
 
 
 def boundary_left(zeros=1):
@@ -170,82 +168,71 @@ WRONG = {"exponent 2 of attention": {"power": 2.0}, "attention is frozen": {"rat
 STATIONARY, FROZEN = {"the gradient stays stationary": {"stationary": True}}, {"attention is frozen": {"frozen": True}}
 LAWS = {"exponent 2 of attention": {"power": 2.0}, "1.1 eta_z": {"power": 1.1}, "without 1/mu^2": {"second": 0.0}}
 MUS = {"M": (2, 20), "low": (0.05, 2.0, "log"), "range": (1.05, 4.0), "seed": (0, 10**6)}
-SEARCH = (200, 10_000)
+SEARCH, SMALL = (200, 10_000), {"m = 2": {"m": 2.0, "c": 0.5, "M": 2}}
 CLAIMS = (
     sd.Claim(
         "joint-divergence", SOURCE, "A stationary gradient makes exp attention diverge in finite time",
         "One linear node under exp attention with stationary gradient Delta, no entry 0, from v = z = 0 with eta_w = "
         "eta_z = 1 has the same erf(v_l/sqrt 2)/Delta_l for all l, and diverges at t = sqrt(pi/2)/max|Delta|.",
-        conclusion="Proved. The flow keeps the law within {erf from its law:.0e} up to 99.99 % of the time of divergence, "
-        "for 2 to 200 tokens and |Delta_l| from 1e-9 to 1e6.", grade="proved",
+        conclusion="Proved. The flow keeps the law within {erf from its law:.0e} up to 99.99 % of the time of "
+        "divergence, for 2 to 200 tokens and |Delta_l| from 1e-9 to 1e6.", grade="proved",
         properties=(
             symbolic("rate of erf", divergence_left, "any Delta, v", {"exponent 2": {"exponent": 2}}),
             searched("erf from its law", "flow", divergence, WRONG | {"1.1 eta_z": {"rate": 1.1}},
-                sd.Box(M=(2, 200, "log"), size=(1e-6, 1e6, "log"), share=(0.01, 0.9999), seed=(0, 10**6))),
-        ),
-    ),
+                sd.Box(M=(2, 200, "log"), size=(1e-6, 1e6, "log"), share=(0.01, 0.9999), seed=(0, 10**6))))),
     sd.Claim(
         "joint-stationarity-ends", OWN, "The loss ends stationarity before the divergence",
-        "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the share v^2/(2 Y "
-        "Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from 0.01 to 5. The "
-        "mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
-        conclusion="The lag is 10 % at 16 % of the time of divergence for Y = 1, and at 62 % for Y = 5. For Y = 15 the first "
-        "order in 1/Y does not suffice. SGD lags as the flow within {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
+        "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the share "
+        "v^2/(2 Y Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from "
+        "0.01 to 5. The mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
+        conclusion="The lag is 10 % at 16 % of the time of divergence for Y = 1, and at 62 % for Y = 5. For Y = 15 the "
+        "first order in 1/Y does not suffice. SGD lags as the flow within {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
         properties=(
             searched("lag of the flow over 10 %, less 1", "flow", end_of_stationarity, WRONG | {"twice the lag":
                 {"factor": 2.0}}, sd.Box(Y=(0.01, 5.0, "log")), beyond={"Y = 15": {"Y": 15.0}}),
             searched("lag of SGD from that of the flow, standard errors", "SGD", sgd_lag, STATIONARY,
-                cases={"Y = 5": {"Y": 5.0, "end": 0.8}, "Y = 2": {"Y": 2.0, "end": 0.4}}),
-        ),
-    ),
+                cases={"Y = 5": {"Y": 5.0, "end": 0.8}, "Y = 2": {"Y": 2.0, "end": 0.4}}))),
     sd.Claim(
         "joint-order", SOURCE, "Entries with large targets converge first",
-        "A saturating node, v' = (mu - v) e^{v^2/2} from 0, reaches (1 - epsilon) mu the earlier, the larger |mu| is. For mu "
-        "from 6 to 1000 and epsilon from 1e-12 to 0.1 the time is sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3, with a relative "
-        "error of at most 2.5/mu^3.",
-        conclusion="The order, for every mu and epsilon, follows from the integral for the time, which falls with |mu|. The "
-        "relative error of the law is at most {error of the law, times mu^3:.2f}/mu^3.",
+        "A saturating node, v' = (mu - v) e^{v^2/2} from 0, reaches (1 - epsilon) mu the earlier, the larger |mu| is. "
+        "For mu from 6 to 1000 and epsilon from 1e-12 to 0.1 the time is sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3, "
+        "with a relative error of at most 2.5/mu^3.",
+        conclusion="The order, for every mu and epsilon, follows from the integral for the time, which falls with "
+        "|mu|. The relative error of the law is at most {error of the law, times mu^3:.2f}/mu^3.",
         properties=(
             searched("time of the larger mu over that of the smaller", "closed form", order, FROZEN,
                 sd.Box(mu=(1e-2, 30.0, "log"), ratio=(1.001, 10.0, "log"), epsilon=(1e-9, 0.5, "log")), SEARCH),
             searched("error of the law, times mu^3", "closed form", large_mu, LAWS,
-                sd.Box(mu=(6.0, 1e3, "log"), epsilon=(1e-12, 0.1, "log")), SEARCH),
-        ),
-    ),
+                sd.Box(mu=(6.0, 1e3, "log"), epsilon=(1e-12, 0.1, "log")), SEARCH))),
     sd.Claim(
         "joint-rebound", SOURCE, "Attention becomes sparse first and denser at last",
-        "From v = z = 0, saturating nodes with unequal |mu_l| > 0 first lower the entropy of attention, softmax(z), and raise "
-        "it from some time on for good.", grade="proved",
-        conclusion="Proved: the slowest entry has the smallest |mu_l| and the least attention, and rises. sympy checks the "
-        "formulas for three tokens; they have this form for any number. In between the entropy may turn more often.",
+        "From v = z = 0, saturating nodes with unequal |mu_l| > 0 first lower the entropy of attention, softmax(z), "
+        "and raise it from some time on for good.", grade="proved",
+        conclusion="Proved: the slowest entry has the smallest |mu_l| and the least attention, and rises. sympy checks "
+        "the formulas for three tokens, the form for any number is the same. In between the entropy may turn again.",
         properties=(
             symbolic("dH/dz_l and the first fall", entropy_left, "M = 3", {"variance over 4": {"constant": 4}}),
-            searched("fall at first, rise at last", "closed form", first_and_last, STATIONARY, sd.Box(**MUS), SEARCH),
-        ),
-    ),
+            searched("fall at first, rise at last", "closed form", first_and_last, STATIONARY, sd.Box(**MUS), SEARCH))),
     sd.Claim(
         "joint-rebound-boundary", OWN, "When the entropy falls at last: untouched tokens, and other starts",
-        "From any start the entropy moves last with the sign of mu_s (mu_s - v_s(0)) (zbar - z_s): s has the smallest final z "
-        "of the entries that move, zbar is the mean of the final z under attention. With n entries of mu_l = 0 and two "
-        "that end at alpha < beta, from v = z = 0, it rises at last if and only if alpha (n + e^beta) < beta e^beta.",
+        "From any start the entropy moves last with the sign of mu_s (mu_s - v_s(0)) (zbar - z_s): s has the smallest "
+        "final z of the entries that move, zbar is the mean of the final z under attention. With n entries of mu_l = 0 "
+        "and two that end at alpha < beta, from v = z = 0, it rises last just if alpha (n + e^beta) < beta e^beta.",
         conditions=("final z of moving entries differ", "mu_l is not 0 where v_l moves"), grade="proved",
-        conclusion="The boundary is an identity, which needs no interval proof. Untouched tokens, or a slowest entry that "
-        "starts beyond its target, can make the entropy fall at last.",
+        conclusion="The boundary is an identity, which needs no interval proof. Untouched tokens, or a slowest entry "
+        "that starts beyond its target, can make the entropy fall at last.",
         properties=(
             symbolic("boundary", boundary_left, "any n, alpha, beta", {"no untouched tokens": {"zeros": 0}}),
             searched("last move against the law", "closed form", any_start, {"always a rise": {"always_rises": True}},
-                sd.Box(**MUS, zeros=(0, 3), of_v=(0.0, 1.5), of_z=(0.0, 1.0)), SEARCH),
-        ),
-    ),
+                sd.Box(**MUS, zeros=(0, 3), of_v=(0.0, 1.5), of_z=(0.0, 1.0)), SEARCH))),
     sd.Claim(
         "joint-rebound-size", OWN, "The rebound restores nearly all entropy of large targets that are nearly equal",
-        "Where one token ends at z = m^2/2 and 1 to 199 tokens at m^2/2 - c, m from 5 to 8 and c from 0.1 to 1, the entropy at "
-        "its minimum is at most 15 % of that at the end.", expected="conditional",
-        conclusion="Large targets give all attention to one token before they share it. For m = 2, c = 0.5 and two tokens only "
-        "{m = 2:.0%} of the final entropy is missing at the minimum.",
+        "Where one token ends at z = m^2/2 and 1 to 199 tokens at m^2/2 - c, m from 5 to 8 and c from 0.1 to 1, the "
+        "entropy at its minimum is at most 15 % of that at the end.", expected="conditional",
+        conclusion="Large targets give all attention to one token before they share it. For m = 2, c = 0.5 and two "
+        "tokens only {m = 2:.0%} of the final entropy is missing at the minimum.",
         properties=searched("share of the final entropy missing at its minimum", "closed form", lost, FROZEN,
-            sd.Box(m=(5.0, 8.0), c=(0.1, 1.0), M=(2, 200, "log")), SEARCH, beyond={"m = 2": {"m": 2.0, "c": 0.5, "M": 2}}),
-    ),
+            sd.Box(m=(5.0, 8.0), c=(0.1, 1.0), M=(2, 200, "log")), SEARCH, beyond=SMALL)),
 )  # fmt: skip
 for entry in (joint.node([1.0], pull=1.0), *CLAIMS):
     sd.register(entry)

@@ -24,7 +24,7 @@ With the mean bag bbar in place of b in front, z' = r (sum_k v_k v_k' - bbar sum
 times the covariance of b and sum_k g_k phi'_k b.v_k over the samples.
 
 Steps of size h. Terms of first order in h cancel in the invariant. Under exp attention one step, of descent or of SGD,
-changes it by -(r/2) sum_k (v_k(+) - v_k)^2, exactly. This is of second order in h; at fixed t the sum is of first order,
+changes it by -(r/2) sum_k (v_k(+) - v_k)^2, exactly. It is of second order in h; at fixed t the sum is of first order,
 -(r h/2) times the integral of sum_k (v_k')^2, for SGD of sum_k E[(eta_w g_k phi'_k b)^2], along the flow.
 
 One saturating node under exp attention, v(0) = z(0) = 0 and r = 1, so z = v^2/2:
@@ -43,8 +43,7 @@ import snapdyn as sd
 
 EXP, LINEAR, SOFTMAX = 0, 1, 2
 TOKENS, NODES, SAMPLES = 200, 4, 6
-SOURCE = "question of arXiv:2310.00535, derived here"
-OWN = "own derivation"
+SOURCE, OWN = "question of arXiv:2310.00535, derived here", "own derivation"
 
 
 @numba.njit(error_model="numpy")
