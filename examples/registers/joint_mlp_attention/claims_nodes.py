@@ -206,10 +206,10 @@ CLAIMS = (
                 sd.Box(mu=(6.0, 1e3, "log"), epsilon=(1e-12, 0.1, "log")), SEARCH))),
     sd.Claim(
         "joint-rebound", SOURCE, "Attention becomes sparse first and denser at last",
-        "From v = z = 0, saturating nodes with unequal |mu_l| > 0 first lower the entropy of attention, softmax(z), "
-        "and raise it from some time on for good.", grade="proved",
-        conclusion="Proved: the slowest entry has the smallest |mu_l| and the least attention, and rises. sympy checks "
-        "the formulas for three tokens, the form for any number is the same. In between the entropy may turn again.",
+        "From v = z = 0, a saturating node with distinct |mu_l| > 0 first lowers the entropy of attention, softmax(z), "
+        "and raises it from some time on for good.", grade="proved",
+        conclusion="Proved, with ties too unless all |mu_l| are equal: the slowest entry has the least attention, and "
+        "rises. sympy checks the formulas for three tokens; any number is alike. In between it may turn again.",
         properties=(
             symbolic("dH/dz_l and the first fall", entropy_left, "M = 3", {"variance over 4": {"constant": 4}}),
             searched("fall at first, rise at last", "closed form", first_and_last, STATIONARY, sd.Box(**MUS), SEARCH))),

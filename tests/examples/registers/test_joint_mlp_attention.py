@@ -145,7 +145,7 @@ def test_every_claim_is_named_here(joint: ModuleType) -> None:
 
 
 def test_figure(joint: ModuleType) -> None:
-    """Assert that the figure's data show its claim, reject frozen attention, and become sparse first, denser at last."""
+    """Assert that the figure's data show its claim and reject frozen attention, and that attention is sparse first."""
     data = compute("joint-rebound")
     (near,) = sys.modules["snapdyn.figures.register"].FIGURES["joint-rebound"].properties
     assert [check.holds for check in near.on(data)] == [True, False]
