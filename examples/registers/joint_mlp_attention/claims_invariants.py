@@ -34,7 +34,7 @@ def change_of_invariant(p, attention, law=None, **changes):
     moved = max(np.abs(each - each[0]).max() for each in (kept + squares, squares))
     if not run.success or not 1e-9 < moved < np.inf:
         return None
-    return sd.Measured(np.abs(kept - kept[0]).max() / moved, at_most=1e-5)
+    return sd.Measured(np.abs(kept - kept[0]).max() / moved, at_most=1e-4)
 
 
 def one_start(p, **changes):

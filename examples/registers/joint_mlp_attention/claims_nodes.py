@@ -112,8 +112,7 @@ def entropy_left(constant=8):
 def boundary_left(zeros=1):
     """-ln p_alpha - H - (beta e^beta - alpha (n + e^beta))/Z with final logits 0 (n times), alpha, beta."""
     n, alpha, beta = sympy.symbols("n alpha beta", positive=True)
-    a, b = sympy.exp(alpha), sympy.exp(beta)
-    Z = n + a + b
+    a, b, Z = sympy.exp(alpha), sympy.exp(beta), n + sympy.exp(alpha) + sympy.exp(beta)
     H = sympy.log(Z) - (alpha * a + beta * b) / Z
     return [sympy.log(Z) - alpha - H - (beta * b - alpha * (zeros * n + b)) / Z]
 
@@ -129,7 +128,8 @@ def late_slope(mu, v, z):
     gap = np.diff(np.sort(final[moving])).min(initial=1.0)
     if gap < 1e-6:
         return None
-    t = joint.time_of(joint.Q, mu[last], v[last], z[last])[-1] + 100 / np.expm1(gap) * np.exp(-final[last])
+    latest = max(joint.time_of(joint.Q, mu[l], v[l], z[l])[-1] for l in moving)  # some start where z is low, and wait
+    t = latest + 2 * (100 * np.exp(-final[last]) + latest) / np.expm1(gap)
     q = np.array([progress(t, mu[l], v[l], z[l]) for l in moving])
     p = np.exp(final - final.max())
     above = (p * final).sum() / p.sum() - final
