@@ -130,7 +130,7 @@ def test_last_move_of_the_entropy(joint: ModuleType, start: tuple[list[float], l
     assert (np.diff(H) > 0).all() if rises else (np.diff(H)[0] < 0 and (np.diff(H) <= 1e-12).all())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("id_", EXPECTED)
 def test_claims(joint: ModuleType, id_: str) -> None:
     """Assert the verdict of each claim at the quick level; a wrong theory that passes would leave it without one."""
@@ -144,6 +144,7 @@ def test_every_claim_is_named_here(joint: ModuleType) -> None:
     assert {id_ for id_ in CLAIMS if id_.startswith("joint-")} == {f"joint-{id_}" for id_ in EXPECTED}
 
 
+@pytest.mark.slow
 def test_figure(joint: ModuleType) -> None:
     """Assert that the figure's data show its claim and reject frozen attention, and that attention is sparse first."""
     data = compute("joint-rebound")

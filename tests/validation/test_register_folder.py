@@ -1,0 +1,154 @@
+"""A register as a folder: the template runs, ours has the same form, and a fault is one sentence."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from snapdyn.commands.main import main
+from snapdyn.errors import InputError
+from snapdyn.validation import CLAIMS, FINDINGS
+from snapdyn.validation.claims import use_register
+from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register
+from snapdyn.validation.search.counterexamples import load, stored_counterexamples
+from tests.helpers import EXAMPLES, sentence
+
+TEMPLATE = EXAMPLES / "registers" / "template"
+TOML = """
+title = "Squares"
+about = "Squares of numbers."
+files = ["squares.py"]
+[chapters.arithmetic]
+title = "Arithmetic"
+claims = ["lemma6", "cubes"]
+"""
+# The first id is that of a claim of ours; the bound lies in a module beside the file.
+CLAIMS_FILE = """
+from numbers_of_squares import square
+
+for id_, factor in (("lemma6", 1.0), ("cubes", 2.0)):
+    prop = sd.Property(
+        f"x^2 over {factor}", "arithmetic", lambda p, factor=factor: sd.Measured(square(p["x"]) / factor, at_most=1.0),
+        sd.Box(x=(-1.0, 1.0)), controls={"wrong theory: 4 x^2": lambda p: sd.Measured(4 * square(p["x"]), at_most=1.0)},
+    )
+    sd.register(sd.Claim(id_, "own", "Squares are small", "x^2 is at most 1.", latex="x^2", properties=prop))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _ours() -> Iterator[None]:
+    """Our register is in use again after each test."""
+    own = dict(CLAIMS.own)
+    yield
+    CLAIMS.declare(own.values())
+    set_register(OURS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A register of two claims."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "register.toml").write_text(TOML)
+    (tmp_path / "squares.py").write_text(CLAIMS_FILE)
+    (tmp_path / "numbers_of_squares.py").write_text("def square(x):\n    return x**2\n")
+    return tmp_path
+
+
+def test_ours_has_the_same_form() -> None:
+    """Assert that register.toml of the package lists the claims in their order, and has the public findings."""
+    assert register_in_use() is OURS
+    assert list(OURS.chapter_of) == list(CLAIMS.own)
+    assert {entry.id: entry.chapter for entry in CLAIMS.own.values()} == OURS.chapter_of
+    assert OURS.findings is FINDINGS
+    assert (OURS.folder / "equations.csv").is_file()
+
+
+@pytest.mark.slow
+def test_the_template_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert verdicts, an answer on parameters, figures, no equations, and a page of the template alone."""
+    register = ["--register", str(TEMPLATE)]
+    rates = tmp_path / "rates.toml"
+    rates.write_text("[parameters]\neta = 0.3\n[check]\nonly = ['margin-law']\n")
+    assert main(["check", str(rates), "--format", "json", *register]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["claims"]
+    assert (answer["id"], answer["status"]) == ("margin-law", "holds")
+    assert main(["equations", *register]) == 0
+    assert capsys.readouterr().out.startswith("0 displayed equations")
+    assert main(["report", "--jobs", "1", "--out", str(tmp_path / "page"), *register]) == 0
+    assert "2 claims: 2 holds" in capsys.readouterr().out
+    page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
+    for words in ("<h1>One separable example</h1>", 'id="margin-law"', 'id="figure-margin"', "1 of 1 formulas"):
+        assert words in page
+    for words in ('id="lemma6"', 'id="figure-3"', 'id="equations"'):
+        assert words not in page
+
+
+@pytest.mark.slow
+def test_processes_run_the_files_of_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert verdicts from two processes, of claims that use a module of the folder and have ids of ours."""
+    assert main(["validate", "--jobs", "2", "--format", "json", "--register", str(folder)]) == 0
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert [(each["id"], each["verdict"]) for each in claims] == [("lemma6", "holds"), ("cubes", "holds")]
+    assert claims[0]["command"].endswith(f"--register {folder}")
+    assert main(["attack", "--jobs", "2", "--minutes", "0.001", "--register", str(folder)]) == 0
+
+
+def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
+    """Assert that instances stored beside register.toml are those that searches try, and ours are not."""
+    (folder / "counterexamples").mkdir()
+    name = "theorem2a-memory"
+    stored = (OURS.folder / "counterexamples" / f"{name}.json").read_text(encoding="utf-8")
+    (folder / "counterexamples" / "one.json").write_text(stored)
+    assert len(stored_counterexamples()) > 1
+    use_register(folder)
+    (instance,) = stored_counterexamples()
+    np.testing.assert_array_equal(instance.P, load(name).instance.P)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("register.toml", 'title = "Squares"\n', "", "expected title to be text, received None"),
+        ("register.toml", "files", "file", "did you mean 'files'"),
+        ("register.toml", "title", "title =", "expected TOML in .*register.toml"),
+        ("register.toml", '"cubes"', '"lemma6"', "expected claims of chapter 'arithmetic' without repetition"),
+        ("register.toml", '"cubes"', '"fourths"', "expected the files of .* to register claim 'fourths'"),
+        ("register.toml", ', "cubes"', "", "expected claim 'cubes' of .*squares.py' in a chapter"),
+        ("register.toml", "squares.py", "none.py", "none.py"),
+        ("register.toml", "[chapters.arithmetic]\n", "[[chapters]]\n", r"expected chapters to be a table"),
+        ("squares.py", '("cubes", 2.0)', '("lemma6", 2.0)', "squares.py: expected a new name for a claim, .*'lemma6'"),
+        ("squares.py", "import snapdyn as sd\n", "import snapdyn as sd\n1 / 0\n", "ZeroDivisionError in line 3"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_sentence(folder: Path, file: str, old: str, new: str, message: str) -> None:
+    """Assert the sentence, and that our register stays in use."""
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1))
+    before = dict(CLAIMS)
+    with pytest.raises(InputError, match=message) as error:
+        use_register(folder)
+    assert "\n" not in str(error.value)
+    assert dict(CLAIMS) == before
+    assert register_in_use() is OURS
+
+
+def test_a_claim_that_raises_stops_no_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert a sentence that names claim, error and file, and the verdict of the other claim."""
+    text = (folder / "squares.py").read_text().replace("square(p", "(1 / 0 if factor == 2.0 else square)(p", 1)
+    (folder / "squares.py").write_text(text)
+    assert main(["validate", "--jobs", "1", "--register", str(folder)]) == 1
+    captured = capsys.readouterr()
+    assert "1 holds" in captured.out
+    assert "claim 'cubes'" in captured.err
+    assert "squares.py" in captured.err
+
+
+def test_a_folder_without_a_register(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert exit code 2 and one sentence that says where a template is."""
+    assert main(["validate", "--register", str(tmp_path)]) == 2
+    assert "expected a folder with register.toml" in sentence(capsys)
+    with pytest.raises(InputError, match="registers/template"):
+        read_register(tmp_path)
