@@ -185,7 +185,14 @@ def test_observables_claims_and_figures_of_a_plugin(installed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("validate", "broken-claim"), ("figures", "broken-figure"), ("sweep", "sweep.toml")]
+    "arguments",
+    [
+        ("validate", "broken-claim"),
+        *(
+            pytest.param(each, marks=pytest.mark.long)
+            for each in (("figures", "broken-figure"), ("sweep", "sweep.toml"))
+        ),
+    ],
 )
 def test_a_broken_plugin_gives_one_sentence(installed: Path, arguments: tuple[str, ...]) -> None:
     """Assert exit code 2 and the package's name, for a claim, a figure and an observable that cannot be imported."""

@@ -28,7 +28,13 @@ TRACE_TEXT = (EXAMPLES / "trace_torch.toml").read_text()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("compare_*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=[pytest.mark.long] * ("syn" in path.stem), id=path.stem)
+        for path in sorted(EXAMPLES.glob("compare_*.toml"))
+    ],
+)
 def test_examples_run(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that each example, with fewer steps and seeds, writes picture, data and provenance beside its file."""
     text = re.sub("^steps = .*", "steps = 12", example.read_text(), flags=re.MULTILINE)

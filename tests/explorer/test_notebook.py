@@ -120,6 +120,7 @@ def test_the_page_shows_plots_and_verdicts(page: Page) -> None:
     assert page.problems == []
 
 
+@pytest.mark.long
 def test_a_slider_moves_the_curves(page: Page) -> None:
     """Assert that eta_Z changes the panel of attention, and that back again is the picture of before.
 

@@ -72,8 +72,7 @@ def test_same_picture_gives_the_same_text() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("xscale", ["linear", "log"])
-@pytest.mark.parametrize("yscale", ["linear", "log", "symlog"])
+@pytest.mark.parametrize(("xscale", "yscale"), [("linear", "symlog"), ("log", "log")])
 def test_values_without_a_place_are_left_out(xscale: str, yscale: str) -> None:
     """Assert that empty lines and values no axis can show are drawn as gaps, without a warning; also no line at all."""
     odd = (([], []), ([0.0, -1.0], [0.0, -1.0]), ([3.0, 1.0, 2.0, 4.0], [1e-300, -1e300, np.nan, np.inf]))
@@ -140,7 +139,7 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("value", [0.0, np.nan, np.inf, 0.1, -1.0])
+@pytest.mark.parametrize("value", [0.0, np.nan, -1.0])
 def test_maps_without_contrast_are_drawn(scale: str, value: float) -> None:
     """Assert that constant, missing and negative violations are drawn, without a warning and a threshold line."""
     svg = map_svg(a_map(violation=np.full((5, 6), value), scale=scale))

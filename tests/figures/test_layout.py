@@ -18,13 +18,19 @@ from tests.text_boxes import overlaps
 
 PAGE = 9.0  # inches of text on a page of a journal
 SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches; drawn there by make test-all alone
-LOOKS: list[dict[str, Any]] = [{"width": 3.25}, {"width": 5.5}]
-if os.environ.get("SNAPDYN_EVERY_PRESET"):  # set by make test-all
-    LOOKS += [{"style": style} for style in PRESETS]
+COLUMN = {"width": 3.25}
+LOOKS: list[dict[str, Any]] = [{"width": 5.5}, *({"style": style} for style in PRESETS)]
+EVERY_LOOK = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
 
 
 @pytest.mark.parametrize(
-    ("id_", "look"), [(id_, look) for id_ in FIGURES for look in LOOKS[id_ in SEVERAL_PAGES :]], ids=str
+    ("id_", "look"),
+    [
+        (id_, look)
+        for id_ in FIGURES
+        for look in [*([] if id_ in SEVERAL_PAGES else [COLUMN]), *(LOOKS if EVERY_LOOK else [])]
+    ],
+    ids=str,
 )
 def test_texts_of_figures_do_not_overlap(
     id_: str, look: dict[str, Any], data: Callable[[str], xarray.Dataset], caplog: pytest.LogCaptureFixture

@@ -11,6 +11,7 @@ from snapdyn.figures import draw
 from snapdyn.validation import validate
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", [(0.25, 0.25), (0.6, 0.1), (0.3, 0.0), (-0.2, 0.7), (0.25, -0.25)])
 def test_closed_form_against_mpmath(theory: dict[str, Any], start: tuple[float, float]) -> None:
     """Assert u at t = 0, early and late against a Taylor solver with 30 digits."""

@@ -31,7 +31,7 @@ def test_a_sweep_that_is_told_to_stop(tmp_path: Path) -> None:
     assert sweep.hidden() == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_and_a_stuck_sweep_hold_up_no_other(tmp_path: Path) -> None:
     """Assert that workers of a killed sweep end and close the pipe, and that nothing is left of one that is stuck.
 

@@ -41,6 +41,7 @@ def rungs(linear: sd.System) -> TheoryLadder:
     return sd.ladder_of(linear, TIMES, 0.02, sample, solution)
 
 
+@pytest.mark.long
 def test_rungs_and_gaps(rungs: TheoryLadder) -> None:
     """Assert the four rungs, no gap above 5 %, and the gaps that the linear recursions have."""
     assert [rung.name for rung in rungs.rungs] == ["stochastic", "descent", "flow", "closed form"]
@@ -73,6 +74,7 @@ def test_orders(rungs: TheoryLadder) -> None:
     assert not orders["stochastic"].order.agrees(1.0)
 
 
+@pytest.mark.long
 def test_momentum(linear: sd.System) -> None:
     """Assert that the rungs with momentum follow the flow at the momentum clock."""
     rungs = sd.ladder_of(linear, TIMES, 0.001, momentum=0.9, tolerance=0.1)
