@@ -11,7 +11,7 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.dynamics import System
+from snapdyn.dynamics import SequenceClasses, System
 from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
 from snapdyn.experiments.system_sections import RUN, Output, RunSection, SystemSection, system_models
@@ -140,8 +140,11 @@ class CheckFile:
         """Check the register on the file's instance; `progress` as in `snapdyn.check`."""
         from snapdyn.validation import check  # here, since it loads the register
 
-        theory = isinstance(self.given, ParametersSection)
-        given = self.given.model_extra if theory else self.given.build(self.folder)
+        given: SequenceClasses | dict[str, float]
+        if isinstance(self.given, ParametersSection):
+            given = self.given.model_extra or {}
+        else:
+            given = self.given.build(self.folder)
         return check(given, **self.check.model_dump(), progress=progress)
 
 

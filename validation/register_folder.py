@@ -103,17 +103,20 @@ def _register(folder: Traversable, content: dict[str, Any]) -> Register:
     for name, entry in _table("chapters", content.get("chapters")).items():
         _known(f"key of chapter {name!r}", _table(f"chapter {name!r}", entry), OF_CHAPTER)
         claims = list_of(f"claims of chapter {name!r}", entry.get("claims", ()), str, different=True)
-        chapters[name] = Chapter(text(f"title of chapter {name!r}", entry.get("title")), tuple(claims))
-    list_of(
-        "claims of all chapters", [id_ for chapter in chapters.values() for id_ in chapter.claims], str, different=True
+        chapters[name] = Chapter(text(f"title of chapter {name!r}", entry.get("title", ""), 1), tuple(claims))
+    every = [id_ for chapter in chapters.values() for id_ in chapter.claims]
+    list_of("claims of all chapters", every, str, different=True)
+
+    def names(key: str) -> tuple[str, ...]:
+        return tuple(list_of(key, content.get(key, ()), str, different=True))
+
+    def texts(key: str) -> dict[str, str]:
+        return {name: text(f"{key}.{name}", value) for name, value in _table(key, content.get(key, {})).items()}
+
+    title, about = (text(key, content.get(key, ""), 1) for key in ("title", "about"))
+    return Register(
+        folder, title, about, chapters, names("files"), names("figures"), texts("symbols"), texts("findings")
     )
-    lists = {name: tuple(list_of(name, content.get(name, ()), str, different=True)) for name in ("files", "figures")}
-    tables = {
-        name: {key: text(f"{name}.{key}", value) for key, value in _table(name, content.get(name, {})).items()}
-        for name in ("symbols", "findings")
-    }
-    title, about = (text(name, content.get(name)) for name in ("title", "about"))
-    return Register(folder, title, about, chapters, **lists, **tables)
 
 
 def _known(what: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -26,12 +26,14 @@ claims = ["lemma6", "cubes"]
 """
 # The first id is that of a claim of ours; the bound lies in a module beside the file.
 CLAIMS_FILE = """
+import snapdyn as sd
 from numbers_of_squares import square
 
 for id_, factor in (("lemma6", 1.0), ("cubes", 2.0)):
     prop = sd.Property(
         f"x^2 over {factor}", "arithmetic", lambda p, factor=factor: sd.Measured(square(p["x"]) / factor, at_most=1.0),
-        sd.Box(x=(-1.0, 1.0)), controls={"wrong theory: 4 x^2": lambda p: sd.Measured(4 * square(p["x"]), at_most=1.0)},
+        sd.Box(x=(-1.0, 1.0)),
+        controls={"wrong theory: |x| + 0.37": lambda p: sd.Measured(abs(p["x"]) + 0.37, at_most=1.0)},
     )
     sd.register(sd.Claim(id_, "own", "Squares are small", "x^2 is at most 1.", latex="x^2", properties=prop))
 """
@@ -110,7 +112,7 @@ def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("register.toml", 'title = "Squares"\n', "", "expected title to be text, received None"),
+        ("register.toml", 'title = "Squares"\n', "", "expected title to be text, received ''"),
         ("register.toml", "files", "file", "did you mean 'files'"),
         ("register.toml", "title", "title =", "expected TOML in .*register.toml"),
         ("register.toml", '"cubes"', '"lemma6"', "expected claims of chapter 'arithmetic' without repetition"),
