@@ -113,6 +113,13 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     InputError
         What `read_register` and `load_file` raise; a claim that the files or the chapters lack. The register in use
         then stays as it was.
+
+    Examples
+    --------
+    >>> from snapdyn.validation import use_register
+    >>> use_register("nowhere")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    snapdyn.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
     register = read_register(Path(path))
     own, others = dict(CLAIMS.own), dict(CLAIMS)
