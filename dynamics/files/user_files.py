@@ -70,7 +70,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """
     file = existing_file("a Python file", path).absolute()
     code, digest = _compiled(path, file)
-    with _taken_back_on_failure():
+    with taken_back_on_failure():
         if file in _LOADED:
             for registry, name, entry in _LOADED[file].entries:
                 if registry.get(name) is entry:
@@ -136,7 +136,7 @@ def _run(code: CodeType, file: Path, path: str) -> None:
 
 
 @contextmanager
-def _taken_back_on_failure() -> Iterator[None]:
+def taken_back_on_failure() -> Iterator[None]:
     """Leave every registry as it was when the block raises; one that the block created keeps our own entries."""
     before = {id(registry): dict(registry) for registry in registries()}
     try:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from snapdyn.dynamics.files.user_files import load_file
+from snapdyn.dynamics.files.user_files import load_file, taken_back_on_failure
 from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
 from snapdyn.validation.register import CLAIMS, Claim, chapters_of_what_is_loaded, claim
 from snapdyn.validation.register_folder import OURS, Register, read_register, register_in_use, set_register
@@ -122,32 +122,36 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     snapdyn.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
     register = read_register(Path(path))
-    own, others = dict(CLAIMS.own), dict(CLAIMS)
-    CLAIMS.declare(())
-    CLAIMS.restore({})  # the folder may use the ids of our claims
+    before = dict(CLAIMS.own)
     try:
-        with chapters_of_what_is_loaded(register.chapter_of):
-            for name in register.files:
-                load_file(Path(path) / name)
-        for id_ in register.chapter_of:
-            if id_ not in CLAIMS:
-                raise InputError(
-                    f"expected the files of {str(path)!r} to register claim {id_!r} of its register.toml, received "
-                    "none; add a file, or leave the claim out"
-                )
-        for id_, entry in CLAIMS.items():
-            if not entry.chapter:
-                raise InputError(
-                    f"expected claim {id_!r} of {entry.file!r} in a chapter of register.toml, received none; "
-                    "add it to one"
-                )
-        CLAIMS.declare([CLAIMS[id_] for id_ in register.chapter_of])
+        with taken_back_on_failure():
+            CLAIMS.declare(())
+            CLAIMS.restore({})  # the folder may use the ids of our claims
+            with chapters_of_what_is_loaded(register.chapter_of):
+                for name in register.files:
+                    load_file(Path(path) / name)
+            CLAIMS.declare(_in_order(register))
     except BaseException:
-        CLAIMS.declare(own.values())
-        CLAIMS.restore(others)
+        CLAIMS.declare(before.values())
         raise
     set_register(register)
     return register
+
+
+def _in_order(register: Register) -> list[Claim]:
+    """Claims that the files of a register have added, by chapter; each must be in one."""
+    for id_, entry in CLAIMS.items():
+        if not entry.chapter:
+            raise InputError(
+                f"expected claim {id_!r} of {entry.file!r} in a chapter of register.toml, received none; add it to one"
+            )
+    for id_ in register.chapter_of:
+        if id_ not in CLAIMS:
+            raise InputError(
+                f"expected the files of {str(register.folder)!r} to register claim {id_!r} of its register.toml, "
+                "received none; add a file, or leave the claim out"
+            )
+    return [CLAIMS[id_] for id_ in register.chapter_of]
 
 
 def task(function: Callable[..., Any], entry: Claim) -> tuple[Any, ...]:
