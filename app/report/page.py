@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+import shlex
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -37,13 +38,13 @@ VERDICTS = {
     "corrected": ("≠", "The printed statement fails; a corrected one holds."),
     "refuted": ("✗", "The printed statement fails, and no correction is offered."),
     "conditional": ("◐", "Holds under stated conditions and fails outside them."),
-    "holds": ("✓", "Holds as printed."),
+    "holds": ("✓", "Holds as stated."),
 }
 GROUPS = {
     "Other verdict than recorded": (),
     "Differs from the printed statement": ("corrected", "refuted"),
     "Holds under conditions": ("conditional",),
-    "Holds as printed": ("holds",),
+    "Holds as stated": ("holds",),
 }
 # Order inside a group, by the first words of the source; what is not named here comes last.
 IMPORTANCE = ("Theorem", "Corollary", "Assumption", "Section", "Lemma", "Eq", "Remark", "Fig")
@@ -194,7 +195,7 @@ def render(
     import jinja2
 
     templates = resources.files("snapdyn.report") / "templates"
-    counts = report.count()
+    counts, register = report.count(), register_in_use()
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -207,7 +208,8 @@ def render(
         differing=[result for result in report.claims if not result.as_expected],
         verdicts=VERDICTS,
         roles=ROLES,
-        register=register_in_use(),
+        register=register,
+        option="" if register is OURS else f" --register {shlex.quote(str(register.folder))}",
         figures=figures,
         derivations=derivations,
         equations=_equations(report),

@@ -156,7 +156,7 @@ def test_disagreements_first(page_text: str) -> None:
     assert "2\nverdicts differ" in page_text
     assert "(refuted, expected holds)" in page_text
     assert "(no verdict, expected refuted)" in page_text
-    places = [page_text.index(f">{words} <") for words in ("Differs from the printed statement", "Holds as printed")]
+    places = [page_text.index(f">{words} <") for words in ("Differs from the printed statement", "Holds as stated")]
     assert page_text.index('id="claim-news"') < places[0] < page_text.index('id="claim-corrected"') < places[1]
 
 

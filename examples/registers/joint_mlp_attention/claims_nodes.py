@@ -174,8 +174,9 @@ CLAIMS = (
         "joint-divergence", SOURCE, "A stationary gradient makes exp attention diverge in finite time",
         "One linear node under exp attention with stationary gradient Delta, no entry 0, from v = z = 0 with eta_w = "
         "eta_z = 1 has the same erf(v_l/sqrt 2)/Delta_l for all l, and diverges at t = sqrt(pi/2)/max|Delta|.",
-        conclusion="Proved. The flow keeps the law within {erf from its law:.0e} up to 99.99 % of the time of "
-        "divergence, for 2 to 200 tokens and |Delta_l| from 1e-9 to 1e6.", grade="proved",
+        conclusion="Proved for every gradient without a zero entry. The flow keeps the law within {erf from its "
+        "law:.0e} up to 99.99 % of the time of divergence, for 2 to 200 tokens and |Delta_l| from 1e-9 to 1e6.",
+        grade="proved",
         properties=(
             symbolic("rate of erf", divergence_left, "any Delta, v", {"exponent 2": {"exponent": 2}}),
             searched("erf from its law", "flow", divergence, WRONG | {"1.1 eta_z": {"rate": 1.1}},
@@ -185,8 +186,9 @@ CLAIMS = (
         "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the share "
         "v^2/(2 Y Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from "
         "0.01 to 5. The mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
-        conclusion="The lag is 10 % at 16 % of the time of divergence for Y = 1, and at 62 % for Y = 5. For Y = 15 the "
-        "first order in 1/Y does not suffice. SGD lags as the flow within {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
+        conclusion="Holds for labels of size Y up to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, "
+        "and at 62 % for Y = 5. For Y = 15 the first order in 1/Y does not suffice. SGD lags as the flow within {Y = "
+        "5:.1f} and {Y = 2:.1f} standard errors.",
         properties=(
             searched("lag of the flow over 10 %, less 1", "flow", end_of_stationarity, WRONG | {"twice the lag":
                 {"factor": 2.0}}, sd.Box(Y=(0.01, 5.0, "log")), beyond={"Y = 15": {"Y": 15.0}}),
@@ -197,8 +199,8 @@ CLAIMS = (
         "A saturating node, v' = (mu - v) e^{v^2/2} from 0, reaches (1 - epsilon) mu the earlier, the larger |mu| is. "
         "For mu from 6 to 1000 and epsilon from 1e-12 to 0.1 the time is sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3, "
         "with a relative error of at most 2.5/mu^3.",
-        conclusion="The order, for every mu and epsilon, follows from the integral for the time, which falls with "
-        "|mu|. The relative error of the law is at most {error of the law, times mu^3:.2f}/mu^3.",
+        conclusion="Holds: the order, for every mu and epsilon, follows from the integral for the time, which falls "
+        "with |mu|. The relative error of the law is at most {error of the law, times mu^3:.2f}/mu^3.",
         properties=(
             searched("time of the larger mu over that of the smaller", "closed form", order, FROZEN,
                 sd.Box(mu=(1e-2, 30.0, "log"), ratio=(1.001, 10.0, "log"), epsilon=(1e-9, 0.5, "log")), SEARCH),
@@ -208,8 +210,9 @@ CLAIMS = (
         "joint-rebound", SOURCE, "Attention becomes sparse first and denser at last",
         "From v = z = 0, a saturating node with distinct |mu_l| > 0 first lowers the entropy of attention, softmax(z), "
         "and raises it from some time on for good.", grade="proved",
-        conclusion="Proved, with ties too unless all |mu_l| are equal: the slowest entry has the least attention, and "
-        "rises. sympy checks the formulas for three tokens; any number is alike. In between it may turn again.",
+        conclusion="Proved for |mu_l| > 0 that are not all equal: the slowest entry has the least attention, and its "
+        "logit rises last. sympy verifies the formulas for three tokens; they are sums over tokens, so any number is "
+        "alike. In between the entropy may turn again.",
         properties=(
             symbolic("dH/dz_l and the first fall", entropy_left, "M = 3", {"variance over 4": {"constant": 4}}),
             searched("fall at first, rise at last", "closed form", first_and_last, STATIONARY, sd.Box(**MUS), SEARCH))),
@@ -219,8 +222,8 @@ CLAIMS = (
         "final z of the entries that move, zbar is the mean of the final z under attention. With n entries of mu_l = 0 "
         "and two that end at alpha < beta, from v = z = 0, it rises last just if alpha (n + e^beta) < beta e^beta.",
         conditions=("final z of moving entries differ", "mu_l is not 0 where v_l moves"), grade="proved",
-        conclusion="The boundary is an identity, which needs no interval proof. Untouched tokens, or a slowest entry "
-        "that starts beyond its target, can make the entropy fall at last.",
+        conclusion="Proved: the boundary is an identity, which needs no interval proof. Untouched tokens, or a "
+        "slowest entry that starts beyond its target, can make the entropy fall at last.",
         properties=(
             symbolic("boundary", boundary_left, "any n, alpha, beta", {"no untouched tokens": {"zeros": 0}}),
             searched("last move against the law", "closed form", any_start, {"always a rise": {"always_rises": True}},
@@ -229,8 +232,9 @@ CLAIMS = (
         "joint-rebound-size", OWN, "The rebound restores nearly all entropy of large targets that are nearly equal",
         "Where one token ends at z = m^2/2 and 1 to 199 tokens at m^2/2 - c, m from 5 to 8 and c from 0.1 to 1, the "
         "entropy at its minimum is at most 15 % of that at the end.", expected="conditional",
-        conclusion="Large targets give all attention to one token before they share it. For m = 2, c = 0.5 and two "
-        "tokens only {m = 2:.0%} of the final entropy is missing at the minimum.",
+        conclusion="Holds for targets of 5 to 8 that are nearly equal: they give all attention to one token before "
+        "they share it. For m = 2, c = 0.5 and two tokens only {m = 2:.0%} of the final entropy is missing at the "
+        "minimum.",
         properties=searched("share of the final entropy missing at its minimum", "closed form", lost, FROZEN,
             sd.Box(m=(5.0, 8.0), c=(0.1, 1.0), M=(2, 200, "log")), SEARCH, beyond=SMALL)),
 )  # fmt: skip
