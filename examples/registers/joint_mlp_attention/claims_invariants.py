@@ -165,8 +165,7 @@ CLAIMS = (
         conditions=("20 to 200 tokens, normal logarithms of frequencies with spread 0.01 to 0.1, 6 samples, labels of "
                     "one sign", "1 to 4 nodes, z(0) = 0, v(0) normal with standard deviation 1/2"),
         conclusion="Holds to 10 % for 20 tokens or more whose frequencies differ little, with labels of one sign. "
-        "With labels of both signs the covariance of bag and gradient is not small against the mean. Where the "
-        "squares of two tokens move together, z hardly moves. Fast attention changes the mean bag.",
+        "With labels of both signs the covariance of bag and gradient is not small against the mean.",
         properties=(near_law("start", 0.1, **FAR, fast=FAST), near_law("run", 10.0, **FAR))),
     sd.Claim(
         "joint-finite-steps", OWN, "Finite steps lower the invariant of exp attention, SGD more than descent",
