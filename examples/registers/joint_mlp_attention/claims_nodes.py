@@ -186,7 +186,7 @@ CLAIMS = (
         "v^2/(2 Y Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from "
         "0.01 to 5. The mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
         conclusion="Holds for labels of size Y up to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, "
-        "and at 62 % for Y = 5. At Y = 15 it fails. SGD lags as the flow to {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
+        "and at 62 % for Y = 5. At Y = 15 it fails. SGD lags alike, to {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
         properties=(
             searched("lag of the flow over 10 %, less 1", "flow", end_of_stationarity, WRONG | {"twice the lag":
                 {"factor": 2.0}}, sd.Box(Y=(0.01, 5.0, "log")), beyond={"Y = 15": {"Y": 15.0}}),
