@@ -5,7 +5,8 @@
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
-# make attack: an adversary looks for counterexamples to the claims; SEED=2, CLAIM="insight-a lemma9", MINUTES=60.
+# make attack: an adversary looks for counterexamples to the claims; SEED=2, CLAIM="insight-a lemma9", MINUTES=60,
+# REGISTER=DIR for the claims of a folder.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,7 +38,8 @@ fuzz: setup
 attack: SEED ?= 1
 attack: MINUTES ?= 60
 attack: setup
-	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) --store validation/claims/counterexamples
+	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) $(if $(REGISTER),--register $(REGISTER)) \
+	    --store $(or $(REGISTER),validation/claims)/counterexamples
 
 docs: setup
 	rm -rf build/site build/doctrees
