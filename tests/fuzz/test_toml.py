@@ -11,7 +11,7 @@ import pytest
 
 from snapdyn import memory
 from snapdyn.errors import InputError
-from snapdyn.experiments.run_files import Simulation, read_check, read_comparison, read_simulation
+from snapdyn.experiments.run_files import ParametersSection, Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.training_sections import SGDSection
 from tests.fuzz.conftest import Attack
@@ -94,7 +94,8 @@ def read(file: Path, name: str) -> None:
         comparison.compare.observables()
     elif name.startswith("check"):
         check = read_check(file)
-        check.classes.build(file.parent)
+        if not isinstance(check.given, ParametersSection):
+            check.given.build(file.parent)
     else:
         simulation = read_simulation(file)
         if isinstance(simulation, Simulation):
