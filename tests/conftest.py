@@ -13,8 +13,8 @@ from snapdyn.registry import registries
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}
 LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
-# Figures that take more than ten seconds at the quick level: their tests are long.
-LONG_FIGURES = {"6", "11", "12", "maps", "orders", "phase"}
+# Figures whose tests `make test` runs; those of others are long.
+SHORT_FIGURES = {"3", "4", "8", "9", "10"}
 
 
 class _ByFile:
@@ -55,7 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark the tests that wait for a slow fixture, and give them more time; start files with slow tests first."""
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if "drawn" in getattr(item, "fixturenames", ()) and callspec and callspec.params.get("id_") in LONG_FIGURES:
+        figure = callspec.params.get("id_", "3") if callspec else "3"
+        if "drawn" in getattr(item, "fixturenames", ()) and figure not in SHORT_FIGURES:
             item.add_marker("long")
         if item.get_closest_marker("long"):
             item.add_marker("slow")

@@ -88,6 +88,7 @@ def test_every_diagram_of_phase_is_checked(wrong: Change, panel: str, data: Data
     assert not all(check.as_expected for check in checks)
 
 
+@pytest.mark.long
 def test_caption_of_figure_2(data: Data) -> None:
     """Assert the start of the common token, and the lead of the dominant token: start, largest, end."""
     attention = data("2").attention.values[:, 0]
@@ -141,6 +142,7 @@ def test_captions_of_figures_8_and_9(data: Data) -> None:
     np.testing.assert_allclose(figure.t0_inverse_ratio.isel(panel=1), figure.t0.isel(panel=1))  # nu = 1: the same
 
 
+@pytest.mark.long
 def test_figure_attention(data: Data) -> None:
     """Assert the times of the iterations, who moves first, when the order changes, the entropies, and mirrored classes.
 

@@ -140,16 +140,16 @@ def use_register(path: str | os.PathLike[str]) -> Register:
 
 def _in_order(register: Register) -> list[Claim]:
     """Claims that the files of a register have added, by chapter; each must be in one."""
-    for id_, entry in CLAIMS.items():
-        if not entry.chapter:
-            raise InputError(
-                f"expected claim {id_!r} of {entry.file!r} in a chapter of register.toml, received none; add it to one"
-            )
     for id_ in register.chapter_of:
         if id_ not in CLAIMS:
             raise InputError(
                 f"expected the files of {str(register.folder)!r} to register claim {id_!r} of its register.toml, "
                 "received none; add a file, or leave the claim out"
+            )
+    for id_, entry in CLAIMS.items():
+        if not entry.chapter:
+            raise InputError(
+                f"expected claim {id_!r} of {entry.file!r} in a chapter of register.toml, received none; add it to one"
             )
     return [CLAIMS[id_] for id_ in register.chapter_of]
 

@@ -84,12 +84,12 @@ def test_dense_output_events_and_files(growth: SymbolicSystem, tmp_path: Path) -
 
 
 def test_depends_on_time() -> None:
-    """Assert the closed form of u' = -u + sin t for each solver, and in log time; u is a function of the time."""
+    """Assert the closed form of u' = -u + sin t in both solvers, and in log time; u is a function of the time."""
     f = sympy.Function("f")(t)
     system = sd.System.from_sympy("Driven", {f: 1.0}, {f: -f + sympy.sin(t)}, time=t)
     times = np.array([0.5, 3.0, 20.0])
     expected = 1.5 * np.exp(-times) + 0.5 * (np.sin(times) - np.cos(times))
-    for method in ("auto", *METHODS):
+    for method in ("auto", "CVODE"):
         for log_time in (False, True):
             run = sd.integrate(system, times, method, log_time=log_time)
             np.testing.assert_allclose(run.state[:, 0], expected, atol=1e-6)
