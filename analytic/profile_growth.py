@@ -14,8 +14,8 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through 
    Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor
    1 + wbar/K, at any rho0.
 3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); with u = ln(o(0)/o) and Gamma as a
-   function of u everything is elementary (`growth_and_common_logit`). Since dB/dGamma rises with o, and o falls with
-   wbar, the values at 1/m and at wbar(0) enclose B (`bounds_of_growth`).
+   function of u everything is elementary (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes
+   o fall faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
 4. Explicit. To first order in 1/rho0^2 and in d wbar/dsigma: `growth_exponent_with_drift`.
 """
 

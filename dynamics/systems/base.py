@@ -198,7 +198,7 @@ class System(ABC):
         raise self._lacking("a decoder Y")
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
-        """(row of Y for each token id, -1 if none; output id of each column, -1: every other output)."""
+        """Return the row of Y of each token id (-1: none), and the output of each column (-1: all remaining ones)."""
         raise self._lacking("a decoder Y")
 
     def invariants(self, state: Floats) -> dict[str, Floats]:

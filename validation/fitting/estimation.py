@@ -509,7 +509,9 @@ def _minima(model: FitModel, data: Floats, start: dict[str, float]) -> list[Mini
         if all(np.abs(x - other.x).max() > SAME for other in found):
             found.append(Minimum(square, x, _is_far(x, trial, FIRST_REACH)))
     if not found:
-        raise RuntimeError("the theory cannot be integrated at any rates of the start; give eta_Y and eta_Z")
+        raise RuntimeError(
+            "the theory cannot be integrated from any starting rates of the search; give other eta_Y and eta_Z"
+        )
     moved = max(float(np.abs(model.change(minimum.x)).max()) for minimum in found)
     if moved < SMALLEST_CHANGE:
         raise InputError(

@@ -230,7 +230,7 @@ CLAIMS = (
         "Where one token ends at z = m^2/2 and 1 to 199 tokens at m^2/2 - c, m from 5 to 8 and c from 0.1 to 1, the "
         "entropy at its minimum is at most 15 % of that at the end.", expected="conditional",
         conclusion="Holds for targets of 5 to 8 that are nearly equal: they give all attention to one token before "
-        "they share it. For m = 2, c = 0.5, two tokens the minimum lacks only {m = 2:.0%} of the final entropy.",
+        "they share it. With two tokens, m = 2 and c = 0.5 the minimum is only {m = 2:.0%} below the end.",
         properties=searched("share of the final entropy missing at its minimum", "closed form", lost, FROZEN,
             sd.Box(m=(5.0, 8.0), c=(0.1, 1.0), M=(2, 200, "log")), SEARCH, beyond=SMALL)),
 )  # fmt: skip

@@ -39,8 +39,9 @@ CLAIM = Claim(
     "0. One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
     "In the mean field a single common token can rise too, where the decoder's memory of earlier attention is larger "
     "than the rate in (100): by {eta_Z/eta_Y = 10:.1%} of the largest logit, for two classes of different queries. "
-    "Runs test the sign of the rate. Its size is tested too: it is (100) at every state under Eq. (10), and that of "
-    "linear response in the mean field; 1.1 times the rate fails both tests.",
+    "Runs test the sign of the rate. Its size is tested too: under Eq. (10) the rate is (100) at every state, and in "
+    "the mean field, where attention is slow, the logits at the end are those of linear response. Each test rejects "
+    "1.1 times the law.",
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

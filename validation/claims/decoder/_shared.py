@@ -73,8 +73,8 @@ def distance(instance: Instance, W: Floats, u: Floats) -> Floats:
 def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefactor: float = 1.0) -> Measured | None:
     """Distance of a flow's logits at t_end from prefactor (V-1) h(p_n t) zeta_n, h at factor eta_Y; None if it fails.
 
-    The flow is W_k' = eta_Y sum_n mixing_kn p_n (e_n - alpha_n) of W = F^T Y (S, columns), by scipy in plain numpy,
-    Y(0) = 0, attention frozen; mixing_kn = f_k.d_n for the update d_n (e_n - alpha_n)^T of Y.
+    The flow is that of W = F^T Y (S, columns), Y(0) = 0, with frozen attention: W_k' = eta_Y sum_n mixing_kn p_n
+    (e_n - alpha_n). Where class n moves Y by d_n (e_n - alpha_n)^T, mixing_kn = f_k.d_n. By scipy, in plain numpy.
     """
     from scipy.integrate import solve_ivp
 

@@ -73,10 +73,11 @@ CLAIM = Claim(
     "remark2",
     source="Remark 2, after Lemma 7",
     title="The gap between steps and flow closes like 2 eta_Y s0/(V s)",
-    statement="Late, h*(s) - h(s) is of the order of 2 eta_Y s0/(V s) = O(ln V/(V s)), s0 the time of the order of "
-    "ln V/eta_Y in the proof of Lemma 7, and h*(s) <= h(s+c) with c = O(ln V). Corrected: it is [ln(eta_Y s)/2 + "
-    "eta_Y (1/24 + 1/(8V))]/(V s), since every explicit step adds its truncation error; for eta_Y <= 1 at all times "
-    "h*(s) = h(s + X), X = ln((V-1+exp(V h*))/V)/2 within 0.15 eta_Y.",
+    statement="After many visits s, the h* of the steps and the h of the flow differ by h*(s) - h(s) of the order "
+    "of 2 eta_Y s0/(V s) = O(ln V/(V s)), where s0, of the order of ln V/eta_Y, is the time in the proof of Lemma 7; "
+    "and h*(s) <= h(s+c) with c = O(ln V). Corrected: it is [ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s), since "
+    "every explicit step adds its truncation error; for eta_Y <= 1 at all times h*(s) = h(s + X), X = ln((V-1+exp(V "
+    "h*))/V)/2 within 0.15 eta_Y.",
     latex=r"h^*-h\sim\frac{2\eta_Y s_0}{Vs}\ \to\ "
     r"h^*-h=\frac{\frac12\ln(\eta_Y s)+\eta_Y\left(\frac1{24}+\frac1{8V}\right)+O(\eta_Y^2)}{Vs}",
     conditions=("modified flow, discrete steps, Y(0) = 0", "the late law: eta_Y s much larger than ln(V eta_Y s)"),

@@ -141,14 +141,14 @@ CLAIM = Claim(
         r"\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
         r"\ \ (\rho_0\to\infty)",
     ),
-    statement="With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma dt: "
-    "it grows like a logarithm of t^2 before and of ln^2 t after the transition. Corrected, on the per-step clock: "
-    "were rho0 constant, B_n = (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct tokens grow: with "
-    "wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its values at "
-    "constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At wbar(0) and rho0 -> "
-    "infinity it is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs by (K-2)/rho0^2 + "
-    "(wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With leading beta, "
-    "K -> infinity and q = K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
+    statement="With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma "
+    "dt: B_n grows like the logarithm of t^2 before the transition, and of ln^2 t after it. Corrected, on the "
+    "per-step clock: were rho0 constant, B_n = (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct "
+    "tokens grow: with wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between "
+    "its values at constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At wbar(0) "
+    "and rho0 -> infinity it is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs by "
+    "(K-2)/rho0^2 + (wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With "
+    "leading beta, K -> infinity and q = K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
     latex=r"B_n=\frac14\ln\left(C_0+4\Gamma\right)\quad\to\quad "
     r"B_n=\frac{1}{4(K+\bar w)}\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
     r"\ (\rho_0\to\infty)",

@@ -75,9 +75,9 @@ CLAIM = Claim(
     "theorem4-pieces",
     source="Theorem 4, Eqs. (14), (130)-(131)",
     title="(14) gives the growth exponent before t0' and after t0",
-    statement="Before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on, (14) approximates B_n, exact in h (129). "
-    "Both pieces are upper bounds: the early 4 Gamma is at most (1 - 0.568/ln V)^-2 - 1 too large and exact as t -> 0, "
-    "the late one at most (1 + 2 ln 2/s)^2 - 1 (s = eta_Y t/K) and exact as t grows.",
+    statement="(14) approximates B_n before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on; (129) gives B_n "
+    "exactly, as a function of h. Both pieces are upper bounds: the early 4 Gamma is at most (1 - 0.568/ln V)^-2 - 1 "
+    "too large and exact as t -> 0, the late one at most (1 + 2 ln 2/s)^2 - 1 (s = eta_Y t/K) and exact as t grows.",
     latex=r"0\le\frac{4\Gamma_{(14)}}{4\Gamma}-1\le\left(1-\frac{\Omega}{\ln V}\right)^{-2}-1\ (t<t_0'),\quad "
     r"\le\left(1+\frac{2\ln2}{s}\right)^2-1\ (t\ge t_0)",
     grade="certified",
