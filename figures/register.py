@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
-from snapdyn.errors import InputError, choice, file_path, instance, list_of
+from snapdyn.errors import InputError, choice, chosen_ids, file_path, instance, list_of
 from snapdyn.experiments.toml_files import Section, read_model
 from snapdyn.figures import (
     figure_2,
@@ -41,6 +41,7 @@ from snapdyn.registry import Registry
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
+from snapdyn.validation.register_folder import register_in_use
 
 if TYPE_CHECKING:
     import xarray
@@ -181,6 +182,15 @@ _MODULES = (
     figure_phase,
 )
 FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(FigureEntry.from_module, _MODULES))
+
+
+def chosen_figures(ids: Iterable[str] | None) -> list[FigureEntry]:
+    """Return the figures that are asked for, in order; None: those of the register in use, of ours all."""
+    of_register = register_in_use().figures
+    if ids is None and of_register is not None:
+        return [FIGURES[id_] for id_ in of_register]
+    FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
+    return [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
 
 
 # What drawing and checking raise on a dataset that lacks variables, or has others or other values.

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.errors import InputError, choice, chosen_ids, file_path, optional_function
+from snapdyn.errors import InputError, choice, file_path, optional_function
 from snapdyn.experiments.toml_files import Section
 from snapdyn.figures.declaration import listed, value_text
 from snapdyn.figures.files import DEFAULT_FORMATS, file_names, formats_of, write_figure
-from snapdyn.figures.register import FIGURES, FigureEntry, compute
+from snapdyn.figures.register import FIGURES, FigureEntry, chosen_figures, compute
 from snapdyn.figures.style import Style, figure_width
 from snapdyn.validation.evidence import LEVELS
 
@@ -98,7 +98,8 @@ def write(
     Parameters
     ----------
     ids : iterable of str, optional
-        Ids of the figures, in any order; default all. A single id may be given as a string.
+        Ids of the figures, in any order; default those of the register in use, of ours all. A single id may be given
+        as a string.
     out : path
         Folder for the files, created when missing: figure_ID.png, .pdf, .nc (the data) and .provenance.json.
         Parameters that differ from the defaults are part of the name: figure_3_eta_Z=0.2.png.
@@ -143,8 +144,7 @@ def write(
     figure_width(width, style, 1.0)
     formats = formats_of(formats)
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs))
-    FIGURES.load_named([ids] if isinstance(ids, str) else ids if isinstance(ids, list | tuple) else [])
-    chosen = [FIGURES[id_] for id_ in chosen_ids("figure", ids, FIGURES)]
+    chosen = chosen_figures(ids)
     values = _values(chosen, parameters or {})
     different = {id_: section.model_dump(exclude_defaults=True) for id_, section in values.items()}
     names = {entry.id: file_name(entry, different[entry.id]) for entry in chosen}

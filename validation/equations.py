@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from textwrap import fill
 
-from snapdyn.errors import list_of
+from snapdyn.errors import InputError, list_of
 from snapdyn.validation.register import Verdict
 from snapdyn.validation.register_folder import register_in_use
 from snapdyn.validation.results import ClaimResult
@@ -88,14 +88,15 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     ('(2)', 'holds')
     """
     table = register_in_use().folder / "equations.csv"
-    rows = (
-        []
-        if not table.is_file()
-        else [
+    text = table.read_text(encoding="utf-8") if table.is_file() else ""
+    try:
+        rows = [
             EquationRow(**row | {name: tuple(row[name].split()) for name in ("claims", "derivations", "tests")})
-            for row in csv.DictReader(table.read_text(encoding="utf-8").splitlines())
+            for row in csv.DictReader(text.splitlines())
         ]
-    )
+    except (KeyError, TypeError, AttributeError) as error:  # a column is missing, unknown or empty in a row
+        columns = ", ".join(each.name for each in fields(EquationRow))
+        raise InputError(f"expected the columns {columns} in every row of {str(table)!r}, received others") from error
     if results is None:
         return rows
     measured = {result.id: result.verdict for result in list_of("results", results, ClaimResult)}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
@@ -14,6 +13,7 @@ from snapdyn.registry import Registry
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
+from snapdyn.validation.register_folder import register_in_use
 
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
 # How a claim is known, from the strongest to the weakest.
@@ -195,18 +195,6 @@ class Claim:
 
 # Our own claims are in it once `snapdyn.validation.claims` has been imported; take it from there.
 CLAIMS: Registry[Claim] = Registry("claim", lambda entry: entry.id)
-# Of a register's folder whose files are being run: the chapter of each claim.
-_chapters: dict[str, str] = {}
-
-
-@contextmanager
-def chapters_of_what_is_loaded(chapter_of: Mapping[str, str]) -> Iterator[None]:
-    """Give the claims that are added in the block their chapters."""
-    _chapters.update(chapter_of)
-    try:
-        yield
-    finally:
-        _chapters.clear()
 
 
 def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Callable[[Evidence], None]]:
@@ -269,7 +257,8 @@ def add_claim(entry: Claim) -> None:
     before = CLAIMS.get(entry.id)
     if before is not None and not (entry.chapter or entry.file or before.chapter or before.file):
         del CLAIMS[entry.id]
-    CLAIMS.add(replace(entry, chapter=_chapters[entry.id]) if entry.id in _chapters else entry)
+    chapter = register_in_use().chapter_of.get(entry.id, "")
+    CLAIMS.add(replace(entry, chapter=chapter) if chapter else entry)
 
 
 def first_sentence(text: str) -> tuple[str, str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from snapdyn.errors import InputError, list_of, shown, text, unknown_name
 
 NAME = "register.toml"
-KEYS = ("title", "about", "files", "figures", "chapters", "symbols", "findings")
+KEYS = ("title", "about", "files", "chapters", "symbols", "findings")
 OF_CHAPTER = ("title", "claims")
 
 
@@ -40,27 +41,32 @@ class Register:
         By their short names, in order. A claim of the folder belongs to one of them.
     files : tuple of str
         Python files that register systems, claims and figures, in the order in which they run.
-    figures : tuple of str
-        Ids of the figures on the page.
     symbols : dict of str to str
         LaTeX of a symbol, and its meaning.
     findings : dict of str to str
         Short names that claims refer to, and a sentence for each.
+    figures : tuple of str or None
+        Ids of the figures that the files register; None: all that snapdyn has.
     """
 
     folder: Traversable
     title: str
     about: str
     chapters: dict[str, Chapter]
-    files: tuple[str, ...] = ()
-    figures: tuple[str, ...] = ()
-    symbols: dict[str, str] = field(default_factory=dict)
-    findings: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...]
+    symbols: dict[str, str]
+    findings: dict[str, str]
+    figures: tuple[str, ...] | None = None
 
     @property
     def chapter_of(self) -> dict[str, str]:
         """The chapter of each claim."""
         return {id_: name for name, chapter in self.chapters.items() for id_ in chapter.claims}
+
+    @property
+    def option(self) -> str:
+        """Option of a command that takes this register; empty for ours."""
+        return "" if self.folder is OURS.folder else f" --register {shlex.quote(str(self.folder))}"
 
 
 def read_register(folder: Traversable) -> Register:
@@ -107,16 +113,12 @@ def _register(folder: Traversable, content: dict[str, Any]) -> Register:
     every = [id_ for chapter in chapters.values() for id_ in chapter.claims]
     list_of("claims of all chapters", every, str, different=True)
 
-    def names(key: str) -> tuple[str, ...]:
-        return tuple(list_of(key, content.get(key, ()), str, different=True))
-
     def texts(key: str) -> dict[str, str]:
         return {name: text(f"{key}.{name}", value) for name, value in _table(key, content.get(key, {})).items()}
 
     title, about = (text(key, content.get(key, ""), 1) for key in ("title", "about"))
-    return Register(
-        folder, title, about, chapters, names("files"), names("figures"), texts("symbols"), texts("findings")
-    )
+    files = tuple(list_of("files", content.get("files", ()), str, different=True))
+    return Register(folder, title, about, chapters, files, texts("symbols"), texts("findings"))
 
 
 def _known(what: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -8,13 +8,13 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from snapdyn.validation.engine import CERTIFIED, SYMBOLIC
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.register import Claim, Verdict, first_sentence
+from snapdyn.validation.register_folder import register_in_use
 
 # Order of every list by outcome: verdicts that disagree with the printed paper come first.
 VERDICTS: tuple[Verdict, ...] = ("corrected", "refuted", "conditional", "holds")
@@ -117,8 +117,7 @@ class ClaimResult:
     def command(self) -> str:
         """Command that reproduces this claim."""
         load = f" --load {shlex.quote(self.claim.file)}" if self.claim.file else ""
-        if self.claim.file and self.claim.chapter:
-            load = f" --register {shlex.quote(str(Path(self.claim.file).parent))}"
+        load = register_in_use().option if self.claim.chapter else load
         seed = "" if self.evidence.seed == SEED else f" --seed {self.evidence.seed}"
         return f"snapdyn validate {shlex.quote(self.id)} --level {self.evidence.level}{seed}{load}"
 

@@ -59,25 +59,21 @@ def figures(
 
     Example: snapdyn figures 3 --set num_classes=6 --set eta_Z=0.2 --width 3.25 --style icml --out pictures --check
     """
-    from snapdyn.errors import chosen_ids, escaped
-    from snapdyn.figures import FIGURES, write
+    from snapdyn.errors import escaped
+    from snapdyn.figures import write
+    from snapdyn.figures.register import chosen_figures
 
-    if register is not None and not ids:
-        from snapdyn.validation.register_folder import register_in_use
-
-        ids = list(register_in_use().figures)
     if listed:
         return _list(ids)
-    FIGURES.load_named(ids or [])
     given = dict(map(read_setting, settings or []))
     with progress_bar("drawing") as update:
         drawn = write(
-            ids if register is not None else ids or None,
+            ids or None,
             out=out,
             level=level,
             progress=update,
             runs=runs,
-            parameters=dict.fromkeys(chosen_ids("figure", ids or None, FIGURES), given) if given else None,
+            parameters={entry.id: given for entry in chosen_figures(ids or None)} if given else None,
             width=width,
             style=style,
             formats=[name.strip() for name in formats.split(",")],
@@ -102,16 +98,13 @@ def read_setting(setting: str) -> tuple[str, Any]:
 
 
 def _list(ids: list[str] | None) -> int:
-    from snapdyn.errors import chosen_ids
-    from snapdyn.figures import FIGURES
     from snapdyn.figures.declaration import describe
+    from snapdyn.figures.register import chosen_figures
 
-    FIGURES.load_named(ids or [])
     rows = []
-    for id_ in chosen_ids("figure", ids or FIGURES, FIGURES):
-        entry = FIGURES[id_]
+    for entry in chosen_figures(ids or None):
         parameters = describe(entry.parameters) or ["no parameters"]
-        rows += [(id_ if not n else "", entry.title if not n else "", text) for n, text in enumerate(parameters)]
+        rows += [(entry.id if not n else "", entry.title if not n else "", text) for n, text in enumerate(parameters)]
     show_table(("id", "title", "parameters with their defaults"), rows)
     return DONE
 

@@ -7,7 +7,6 @@ import io
 import math
 import os
 import re
-import shlex
 import time
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -138,8 +137,8 @@ def build_report(
         report = checked(chosen_claims(None), level, progress, jobs, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
-        figures = _figures(folder / "figures", level, progress)
-        verified = [_verify(derivation) for derivation in _derivations()]
+        figures = write(out=folder / "figures", level=level, progress=progress)
+        verified = [_verify(derivation) for derivation in _derivations(report)]
         page = folder / "index.html"
         text = render(report, figures, verified, time.perf_counter() - started)
         with replacing(page) as temporary:
@@ -147,19 +146,12 @@ def build_report(
     return BuiltReport(page, report)
 
 
-def _figures(folder: Path, level: str, progress: Callable[[int, int, str], None] | None) -> list[DrawnFigure]:
-    """Draw the figures of the register in use; ours has all."""
-    register = register_in_use()
-    if register is OURS:
-        return write(out=folder, level=level, progress=progress)
-    return write(register.figures, out=folder, level=level, progress=progress) if register.figures else []
-
-
-def _derivations() -> Sequence[Derivation]:
-    """Return the derivations of the register in use: of ours all, of another those that prove its claims."""
+def _derivations(report: Report) -> Sequence[Derivation]:
+    """Return the derivations of the register in use: of ours all, of another those of its claims without a fault."""
     if register_in_use() is OURS:
         return derivations()
-    return [derivation_of(id_) for id_ in dict.fromkeys(id_ for entry in CLAIMS.values() for id_ in entry.proved)]
+    proved = (id_ for result in report.claims if not result.fault for id_ in result.claim.proved)
+    return [derivation_of(id_) for id_ in dict.fromkeys(proved)]
 
 
 def _verify(derivation: Derivation) -> VerifiedDerivation:
@@ -209,7 +201,6 @@ def render(
         verdicts=VERDICTS,
         roles=ROLES,
         register=register,
-        option="" if register is OURS else f" --register {shlex.quote(str(register.folder))}",
         figures=figures,
         derivations=derivations,
         equations=_equations(report),

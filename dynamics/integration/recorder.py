@@ -219,6 +219,7 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
+            # systems that share logits have value_of_z
             lifted = Lifted(z, system.value_of_z) if kept and system.shares_logits else z  # type: ignore[attr-defined]
             optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
@@ -287,8 +288,9 @@ class Recorder:
         if type(system) is MeanField:  # a subclass may have other conserved sums
             return id(system.layout), id(system.classes)
         # The last bits of the quotient's products of matrices depend on the number of states; a check may differ there.
-        is_quotient = type(system) is MeanFieldQuotient and self.z_only
-        return (id(system.quotient), id(system.classes)) if is_quotient else None  # type: ignore[attr-defined]
+        if type(system) is MeanFieldQuotient and self.z_only:
+            return id(system.quotient), id(system.classes)
+        return None
 
 
 def trajectories(recorders: Sequence[Recorder]) -> list[Trajectory]:

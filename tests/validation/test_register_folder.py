@@ -13,8 +13,9 @@ from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.claims import use_register
 from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register
 from snapdyn.validation.search.counterexamples import load, stored_counterexamples
-from tests.helpers import EXAMPLES, sentence
+from tests.helpers import EXAMPLES, ROOT, sentence
 
+CLAIM_FILES = (ROOT / "validation" / "claims").glob("*/*.py")
 TEMPLATE = EXAMPLES / "registers" / "template"
 TOML = """
 title = "Squares"
@@ -59,10 +60,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_ours_has_the_same_form() -> None:
-    """Assert that register.toml of the package lists the claims in their order, and has the public findings."""
+    """Assert that register.toml of the package lists every module of a claim, and has the public findings."""
     assert register_in_use() is OURS
-    assert list(OURS.chapter_of) == list(CLAIMS.own)
-    assert {entry.id: entry.chapter for entry in CLAIMS.own.values()} == OURS.chapter_of
+    modules = {(file.parent.name, file.stem) for file in CLAIM_FILES if not file.name.startswith("_")}
+    assert {(entry.chapter, entry.id.replace("-", "_")) for entry in CLAIMS.own.values()} == modules
     assert OURS.findings is FINDINGS
     assert (OURS.folder / "equations.csv").is_file()
 
@@ -94,6 +95,8 @@ def test_processes_run_the_files_of_the_folder(folder: Path, capsys: pytest.Capt
     claims = json.loads(capsys.readouterr().out)["claims"]
     assert [(each["id"], each["verdict"]) for each in claims] == [("lemma6", "holds"), ("cubes", "holds")]
     assert claims[0]["command"].endswith(f"--register {folder}")
+    assert main(["figures", "--list", "--register", str(folder)]) == 0
+    assert "figure" not in capsys.readouterr().out
     assert main(["attack", "--jobs", "2", "--minutes", "0.001", "--register", str(folder)]) == 0
 
 
@@ -135,6 +138,19 @@ def test_a_fault_is_one_sentence(folder: Path, file: str, old: str, new: str, me
     assert "\n" not in str(error.value)
     assert dict(CLAIMS) == before
     assert register_in_use() is OURS
+
+
+def test_damaged_files_beside_the_register(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence for a table of equations with other columns, and for a counterexample that is none."""
+    (folder / "equations.csv").write_text("equation,claims\n(1),lemma6\n")
+    assert main(["equations", "--register", str(folder)]) == 2
+    assert "expected the columns equation, statement, claims" in sentence(capsys)
+    (folder / "counterexamples").mkdir()
+    for text in ("{", "[]", '{"name": "x"}'):
+        (folder / "counterexamples" / "one.json").write_text(text)
+        use_register(folder)
+        with pytest.raises(InputError, match=r"expected a counterexample .*one\.json"):
+            stored_counterexamples()
 
 
 def test_a_claim_that_raises_stops_no_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from snapdyn.dynamics.files.user_files import load_file, taken_back_on_failure
 from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
-from snapdyn.validation.register import CLAIMS, Claim, chapters_of_what_is_loaded, claim
+from snapdyn.validation.register import CLAIMS, Claim, claim
 from snapdyn.validation.register_folder import OURS, Register, read_register, register_in_use, set_register
 
 __all__ = ["CLAIMS", "chosen_claims", "claim", "load_claims", "use_register"]
@@ -121,19 +121,19 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     Traceback (most recent call last):
     snapdyn.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
-    register = read_register(Path(path))
-    before = dict(CLAIMS.own)
+    register, before, own = read_register(Path(path)), register_in_use(), dict(CLAIMS.own)
+    set_register(register)  # it gives claims that are added their chapters
     try:
         with taken_back_on_failure():
             CLAIMS.declare(())
             CLAIMS.restore({})  # the folder may use the ids of our claims
-            with chapters_of_what_is_loaded(register.chapter_of):
-                for name in register.files:
-                    load_file(Path(path) / name)
+            added = [load_file(Path(path) / name) for name in register.files]
             CLAIMS.declare(_in_order(register))
     except BaseException:
-        CLAIMS.declare(before.values())
+        set_register(before)
+        CLAIMS.declare(own.values())
         raise
+    register = replace(register, figures=tuple(id_ for names in added for id_ in names.get("figure", ())))
     set_register(register)
     return register
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.errors import InputError
 from snapdyn.validation.register_folder import OURS, Register, register_in_use
 from snapdyn.validation.search.instance import Instance
 
@@ -57,8 +58,14 @@ def load(name: str) -> Counterexample:
 
 
 def _read(file: Traversable) -> Counterexample:
-    entries = json.loads(file.read_text(encoding="utf-8"))
-    return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
+    except (ValueError, KeyError, TypeError) as error:  # InputError of an instance is a ValueError
+        raise InputError(
+            f"expected a counterexample as snapdyn attack stores it in {str(file)!r}, received {type(error).__name__}: "
+            f"{error}; correct or remove it"
+        ) from error
 
 
 def stored_counterexamples() -> tuple[Instance, ...]:

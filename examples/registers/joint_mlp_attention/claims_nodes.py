@@ -185,7 +185,7 @@ CLAIMS = (
         "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the share "
         "v^2/(2 Y Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from "
         "0.01 to 5. The mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
-        conclusion="Holds for labels of size Y up to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, "
+        conclusion="Holds for labels Y from 0.01 to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, "
         "and at 62 % for Y = 5. At Y = 15 it fails. SGD lags alike, to {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
         properties=(
             searched("lag of the flow over 10 %, less 1", "flow", end_of_stationarity, WRONG | {"twice the lag":

@@ -124,9 +124,9 @@ CLAIM = Claim(
     conclusion="Holds where eta_Y <= 2 ln(2V); the bound is loose: the sum of 1/epsilon and ln(V/epsilon) suffices "
     "in place of their product. For eta_Y > 2 ln(2V) the printed bound at eps = 1/2 is less than one visit: 2 "
     "ln(2V)/eta_Y visits. The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h]. For all classes at "
-    "once, with probability 1 - delta, p_n N must exceed these visits by sqrt(N ln(K/delta)/2): a term that is 1.1 "
-    "times smaller fails. The factor between h* and h comes to 0.84 of its bound in the search: a bound that is 1.2 "
-    "times smaller fails.",
+    "once, with probability 1 - delta, it is enough that p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term "
+    "that is 1.1 times smaller is not enough. The factor between h* and h comes to 0.84 of its bound in the search: "
+    "a bound that is 1.2 times smaller fails.",
     expected="conditional",
     properties=(
         PRINTED_TIME,
