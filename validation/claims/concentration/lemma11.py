@@ -120,9 +120,9 @@ CLAIM = Claim(
     ),
     conclusion="Holds for h; the error e_n - alpha_n can move up to 1 + ln(V)/4 times as much, and needs N >> K^2 "
     "ln(V)^2. At the transition of V = 1e6 it moves {at the transition, V = 1e6} times as much; relatively, h never "
-    "moves more than the count does. The bound on h is loose: only with D/2 in place of D it fails. Those on sigma' "
-    "are tight: |sigma'| reaches {|sigma'| over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9; 0.998 in a longer search) "
-    "and, past the transition, {|sigma'| over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 is allowed.",
+    "moves more than the count does. The bound on h is loose; with D/2 in place of D it fails. Of those on sigma', "
+    "|sigma'| reaches {|sigma'| over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9; 0.998 in a longer search) and, past the "
+    "transition, {|sigma'| over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 is allowed.",
     expected="conditional",
     properties=(
         of_counts(
