@@ -1,4 +1,4 @@
-"""The compiled integrator and explicit steps for a right-hand side at an address: a compiled function of the user's.
+"""The compiled integrator and explicit steps for a right-hand side at an address: a system of the user's.
 
 They are compiled once for all functions of the signature `RATE`, and kept on disk. The vectors are passed as bare
 pointers: numba's own call of a function that is an argument passes each array as seven numbers and counts references
@@ -7,7 +7,9 @@ to it by atomic operations, which takes several times as long as a small right-h
 
 from __future__ import annotations
 
-from numba import types
+from typing import Any
+
+from numba import config, types
 from numba.extending import intrinsic
 
 from snapdyn.dynamics.kernels import dormand_prince
@@ -17,6 +19,19 @@ from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 _POINTER = types.CPointer(types.float64)
 RATE = types.float64(_POINTER, _POINTER, types.intp, _POINTER, types.float64)
 """Signature of such a right-hand side: (state, out, size, parameters, time)."""
+
+
+def address_of(function: Any) -> int:
+    """Compile a jitted function to the signature RATE, and return the address of its machine code.
+
+    The code lives as long as the function; 0 where numba's compiler is switched off.
+    """
+    options: Any = config
+    if options.DISABLE_JIT:
+        return 0
+    function.compile(RATE)
+    compiled = function.overloads[RATE.args]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
 @intrinsic

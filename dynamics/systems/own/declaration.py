@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.kernels import dormand_prince
+from snapdyn.dynamics.kernels.called_rate import advance_called_rate, steps_of_called_rate, write_called_rate
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
 from snapdyn.errors import InputError, finite_array, real, shown, text, unknown_name
@@ -131,11 +132,35 @@ class OwnSystem(System):
     def initial_state(self) -> Floats:
         return self._start.copy()
 
+    @property
+    def address(self) -> int:
+        """Address of the compiled rate; 0 where numba's compiler is switched off."""
+        raise NotImplementedError
+
+    @property
+    def integrator(self) -> Integrator | None:
+        return Integrator(advance_called_rate, False) if self.address else None
+
+    @property
+    def stepper(self) -> Any:
+        return steps_of_called_rate if self.address else None
+
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return (self.parameter_values,)
+        return self.address, self.parameter_values
 
     def write_rate(self, state: Floats, out: Floats) -> float | None:
         return self.write_rate_at(0.0, state, out)
+
+    def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
+        if self.address:
+            write_called_rate(self.address, state, out, self.parameter_values, float(t))
+        else:
+            self.write_plain_rate(t, state, out)
+        return None
+
+    def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
+        """Write d(state)/dt to `out`, not compiled."""
+        raise NotImplementedError
 
     def _starting_state(self) -> Floats:
         raise NotImplementedError
@@ -157,13 +182,6 @@ def parameter_value(name: str, value: Any, shape: tuple[int, ...]) -> float | Fl
         return real(name, float(value) if isinstance(value, (bool, np.bool_)) else value)
     array = finite_array(name, value, shape, advice="give one entry for each")
     return array
-
-
-def at_time(t: float) -> Floats:
-    """What a compiled rate reads the time from, outside of the integrator."""
-    reals = np.zeros(dormand_prince.NOW + 1)
-    reals[dormand_prince.NOW] = t
-    return reals
 
 
 def new_class(base: type[Own], name: str, defaults: Mapping[str, float | Floats], **attributes: Any) -> type[Own]:

@@ -11,7 +11,7 @@ from sympy.core.function import AppliedUndef
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
-from snapdyn.dynamics.systems.own.theory import NOW, Measures, SymbolicTheory, entries_of, own_symbol, printed
+from snapdyn.dynamics.systems.own.theory import TIME, Measures, SymbolicTheory, entries_of, own_symbol, printed
 from snapdyn.errors import InputError, finite_array, instance, shown
 
 Shape = tuple[int, ...]
@@ -62,7 +62,7 @@ def stated(
             for part, value in starts.items()
             for entry in _entries(of_parameters, f"the start of {part.name}", part.shape, value)
         ],
-        _rates(both if time is None else both | {time: NOW}, list(starts), rate),
+        _rates(both if time is None else both | {time: TIME}, list(starts), rate),
         time is not None,
         _measures(both, "observable", observables),
         _measures(both, "conserved quantity", conserved),

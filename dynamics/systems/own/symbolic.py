@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.kernels.called_rate import address_of, advance_called_rate
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.dynamics.systems.own.declaration import OwnSystem, at_time, new_class
+from snapdyn.dynamics.systems.own.declaration import OwnSystem, new_class
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
 from snapdyn.memory import require_memory
 
@@ -30,20 +32,16 @@ class SymbolicSystem(OwnSystem):
         return _made_again, ({name: getattr(self, name) for name in names}, self.parameters)
 
     @property
-    def integrator(self) -> Integrator:
-        return Integrator(self.theory.flow.advance, False)
-
-    @property
-    def stepper(self) -> Any:
-        return self.theory.flow.make_steps
+    def address(self) -> int:
+        return self.theory.address
 
     @property
     def is_autonomous(self) -> bool:
         return not self.theory.depends_on_time
 
-    def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
-        self.theory.flow.rate(state, out, self.parameter_values, at_time(t))
-        return None
+    def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
+        rate = self.theory.flow.rate
+        getattr(rate, "py_func", rate)(state, out, self.parameter_values, t)
 
     @property
     def has_jacobian(self) -> bool:
@@ -53,7 +51,7 @@ class SymbolicSystem(OwnSystem):
         compiled = self.theory.derivative()
         if compiled is None:
             raise self._lacking("a Jacobian that compiles")
-        compiled.rate.derivative(state, vector, out, self.parameter_values, NOTHING, at_time(t))
+        compiled.rate.derivative(state, vector, out, self.parameter_values, NOTHING, float(t))
 
     def observables(self, states: Floats) -> dict[str, Floats]:
         return self._measured(0, self.theory.observables, states)
@@ -85,7 +83,7 @@ class SymbolicSystem(OwnSystem):
         rate = np.empty(self._start.size)
         try:  # not compiled: a system is stated at once
             with np.errstate(all="ignore"):
-                self.theory.flow.rate.py_func(self._start, rate, self.parameter_values, at_time(0.0))
+                self.write_plain_rate(0.0, self._start, rate)
             if np.isfinite(rate).all():
                 return rate
         except (ValueError, ArithmeticError):  # Python raises where compiled code returns inf or NaN
@@ -122,10 +120,10 @@ def from_sympy(
 ) -> SymbolicSystem:
     """Make a system from a right-hand side in sympy.
 
-    The rate is compiled into the integrator with its common subexpressions computed once. Implicit methods (CVODE, BDF,
-    Radau, LSODA) get its derivative, by symbolic differentiation. Generated code is kept in the cache folder by its
-    content: the first run of a system takes some seconds, later ones do not. `snapdyn.register` makes the system known
-    to run files and sweeps, with its parameters as keys.
+    The rate is compiled with its common subexpressions computed once, and the integrator calls it at its address.
+    Implicit methods (CVODE, BDF, Radau, LSODA) get its derivative, by symbolic differentiation. Generated code is
+    kept in the cache folder by its content: the first run of a system takes a few seconds, later ones do not.
+    `snapdyn.register` makes the system known to run files and sweeps, with its parameters as keys.
 
     Parameters
     ----------
@@ -180,7 +178,7 @@ def from_sympy(
 
 
 class SymbolicSensitivity(SensitivitySystem):
-    """The state and its derivatives, compiled into the integrator: S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp, exactly.
+    """The state and its derivatives, compiled: S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp, exactly.
 
     Use `of`, which returns None for a rate whose derivative is not compiled.
 
@@ -199,13 +197,14 @@ class SymbolicSensitivity(SensitivitySystem):
         self.base: SymbolicSystem = base
         self.size = (1 + len(directions)) * base.size
         require_memory(f"{len(directions)} derivatives of {base.size} values", 160.0 * self.size, "fewer parameters")
-        self._compiled, self._parameters = compiled, base.parameter_values
-        self._moves = np.zeros((len(directions), self._parameters.size))
+        self._compiled, parameters = compiled, base.parameter_values
+        # The parameters, then how they move in each direction.
+        self._values = np.vstack([parameters, np.zeros((len(directions), parameters.size))])
         for i, direction in enumerate(directions):
             index = base.parameter_index(direction.kind)
-            self._moves[i, index] = abs(self._parameters[index]) or 1.0
-            self.scales[i] = 1.0 / self._moves[i, index]
-        changes = np.array(compiled.start(*self._parameters.tolist())) / self.scales[:, None]
+            self._values[1 + i, index] = abs(parameters[index]) or 1.0
+            self.scales[i] = 1.0 / self._values[1 + i, index]
+        changes = np.array(compiled.start(*parameters.tolist())) / self.scales[:, None]
         self._start = np.vstack([base.initial_state(), changes])
 
     @classmethod
@@ -214,18 +213,24 @@ class SymbolicSensitivity(SensitivitySystem):
         compiled = base.theory.derivative(tuple(base.parameter_index(each.kind) for each in directions))
         return cls(base, directions, compiled) if compiled else None
 
+    @cached_property
+    def address(self) -> int:
+        """As that of a system of the user's."""
+        return address_of(self._compiled.rate.called)
+
     @property
-    def integrator(self) -> Integrator:
-        return Integrator(self._compiled.rate.advance, False)
+    def integrator(self) -> Integrator | None:
+        return Integrator(advance_called_rate, False) if self.address else None
 
     def initial_state(self) -> Floats:
         return self._start.ravel()
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return self._parameters, self._moves
+        return self.address, self._values.ravel()
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
-        self._compiled.rate.rate_and_derivatives(state, out, *self.kernel_arguments(), at_time(t))
+        x, change = (each.reshape(len(self._values), -1) for each in (state, out))
+        self._compiled.rate.rate_and_derivatives(x, change, self._values, float(t))
 
     def observable_changes(self, states: Floats) -> dict[str, Floats]:
         x, derivatives = self.parts(states)
@@ -233,8 +238,8 @@ class SymbolicSensitivity(SensitivitySystem):
         rows = _rows(named, *derivatives.shape[:2])
         if rows.size:
             for k, state in enumerate(np.ascontiguousarray(x)):
-                for i, move in enumerate(self._moves * self.scales[:, None]):
+                for i, move in enumerate(self._values[1:] * self.scales[:, None]):
                     self._compiled.measures.measure_derivative(
-                        state, derivatives[k, i], rows[k, i], self._parameters, move
+                        state, derivatives[k, i], rows[k, i], self._values[0], move
                     )
         return _by_name(named, rows)

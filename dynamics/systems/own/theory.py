@@ -23,6 +23,7 @@ from sympy.printing.codeprinter import PrintMethodNotImplementedError
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.dynamics.files.storage import cache_folder, output_folder, source_hash, write_text
+from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.errors import InputError, shown
 
 KERNEL = "@kernel(fastmath=EXACT)"
@@ -30,43 +31,38 @@ HEADER = '''"""Generated from sympy by snapdyn."""
 
 import math
 
-from snapdyn.dynamics.kernels import dormand_prince
+from numba import carray
+
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
-from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 
 '''
-INTEGRATOR = """
+# Functions of the signature `kernels.called_rate.RATE`, for the integrator. `carray` is compiled as if it allocated.
+CALLED = """
 
-@kernel(nogil=True)
-def advance(arguments, work, saves, samples, most_steps):
-    return dormand_prince.advance(rate, rate, (*arguments, work.reals), work, saves, samples, most_steps)
-
-
-@kernel(nogil=True)
-def make_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
-    return explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
+@kernel(allocates=True, fastmath=EXACT)
+def called(state, out, size, parameters, t):
+    return rate(carray(state, (size,)), carray(out, (size,)), carray(parameters, ({parameters},)), t)
 """
-SENSITIVITY = """
+# The state with its derivatives; the parameters, then how they move for each of the derivatives.
+WITH_DERIVATIVES = """
 
 @kernel(fastmath=EXACT)
-def rate_and_derivatives(state, out, parameters, moves, reals):
-    n = state.size // (1 + moves.shape[0])
-    x = state[:n]
-    rate(x, out[:n], parameters, reals)
-    for i in range(moves.shape[0]):
-        first, end = (i + 1) * n, (i + 2) * n
-        derivative(x, state[first:end], out[first:end], parameters, moves[i], reals)
+def rate_and_derivatives(x, change, values, t):
+    rate(x[0], change[0], values[0], t)
+    for i in range(1, x.shape[0]):
+        derivative(x[0], x[i], change[i], values[0], values[i], t)
     return 0.0
 
 
-@kernel(nogil=True)
-def advance(arguments, work, saves, samples, most_steps):
-    return dormand_prince.advance(
-        rate_and_derivatives, rate_and_derivatives, (*arguments, work.reals), work, saves, samples, most_steps
+@kernel(allocates=True, fastmath=EXACT)
+def called(state, out, size, parameters, t):
+    rows = size // {state}
+    return rate_and_derivatives(
+        carray(state, (rows, {state})), carray(out, (rows, {state})), carray(parameters, (rows, {parameters})), t
     )
 """
-# Compiled into every generated integrator: numba's cache does not see that they changed.
-BASIS = ("dynamics/kernels/dormand_prince", "dynamics/kernels/compilation", "dynamics/kernels/explicit_steps")
+# How generated functions are compiled: numba's cache does not see that it changed.
+BASIS = ("dynamics/kernels/compilation", "dynamics/kernels/called_rate")
 Statement = tuple[str, sympy.Expr]
 Measures = Mapping[str, tuple[tuple[int, ...], list[Any]]]
 
@@ -76,15 +72,16 @@ def own_symbol(array: str, index: int | str) -> sympy.Symbol:
     return sympy.Symbol(f"{array}[{index}]", real=True)
 
 
-NOW = own_symbol("reals", "dormand_prince.NOW")
+TIME = sympy.Symbol("t", real=True)
 
 
 class Derivative(NamedTuple):
     """Compiled derivatives when the state moves along `vector` and some parameters along `move`.
 
-    `rate` has derivative(state, vector, out, parameters, move, reals), and rate and integrator of the state with its
-    derivatives; `measures` has measure_derivative(state, vector, out, parameters, move) of the observables, one after
-    the other; `start` gives the derivatives of the start by each of the parameters, as `SymbolicTheory.starting`.
+    `rate` has derivative(state, vector, out, parameters, move, t), and rate_and_derivatives(x, change, values, t), with
+    the state and its derivatives in the rows of x, and the parameters and their moves in those of values.
+    `measures` has measure_derivative(state, vector, out, parameters, move) of the observables, one after the other;
+    `start` gives the derivatives of the start by each of the parameters, as `SymbolicTheory.starting`.
     """
 
     rate: ModuleType
@@ -116,8 +113,18 @@ class SymbolicTheory:
 
     @cached_property
     def flow(self) -> ModuleType:
-        """Compiled rate and integrator."""
-        return generated_module(self.rate_source(), INTEGRATOR)
+        """Compiled rate(state, out, parameters, t), and `called`."""
+        return generated_module(self.rate_source(), CALLED.format_map(self.sizes))
+
+    @cached_property
+    def address(self) -> int:
+        """Address of the compiled rate; 0 where numba's compiler is switched off."""
+        return address_of(self.flow.called)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of values of the state, and of the parameters."""
+        return {"state": len(self.state), "parameters": len(self.parameters)}
 
     def derivative(self, moving: tuple[int, ...] = ()) -> Derivative | None:
         """Derivatives by the state and the parameters with the indices `moving`; None where one does not compile."""
@@ -144,7 +151,7 @@ class SymbolicTheory:
 
     def rate_source(self) -> str:
         """Source of the rate."""
-        return function("rate", "state, out, parameters, reals", assignments(self.rate))
+        return function("rate", "state, out, parameters, t", assignments(self.rate))
 
 
 def function(name: str, arguments: str, statements: Iterable[Statement]) -> str:
@@ -164,12 +171,13 @@ def _derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Derivative |
     tangent |= {theory.parameters[i]: own_symbol("move", i) for i in moving}
     arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables) if moving else []
     try:
-        rate = function("derivative", f"{arguments}, reals", product_statements(theory.rate, tangent))
+        rate = function("derivative", f"{arguments}, t", product_statements(theory.rate, tangent))
         measures = function("measure_derivative", arguments, product_statements(measured, tangent))
         start = theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
     except (InputError, PrintMethodNotImplementedError):  # such as that of loggamma
         return None
-    return Derivative(generated_module(theory.rate_source(), rate, SENSITIVITY), generated_module(measures), start)
+    called = WITH_DERIVATIVES.format_map(theory.sizes)
+    return Derivative(generated_module(theory.rate_source(), rate, called), generated_module(measures), start)
 
 
 class _Printer(PythonCodePrinter):

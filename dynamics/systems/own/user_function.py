@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.kernels.called_rate import RATE, advance_called_rate, steps_of_called_rate, write_called_rate
-from snapdyn.dynamics.kernels.dormand_prince import Integrator
+from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.declaration import (
     OwnSystem,
     new_class,
@@ -70,9 +69,8 @@ class CompiledRate:
         scope: dict[str, Any] = {"rate": jitted, "carray": numba.carray}
         exec(code, scope)
         with compiled_for_user(jitted.py_func):
-            self._code = numba.njit(RATE, error_model="numpy")(scope["called"])
-        compiled: Any = self._code.overloads[RATE.args]
-        self.address = int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+            self._code = numba.njit(error_model="numpy")(scope["called"])
+            self.address = address_of(self._code)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CompiledRate, self._origin  # an address is of one process
@@ -139,26 +137,15 @@ class FunctionSystem(OwnSystem):
             self._measured(name, self._start)
 
     @property
-    def integrator(self) -> Integrator | None:
-        return Integrator(advance_called_rate, False) if self.compiled_rate.address else None
-
-    @property
-    def stepper(self) -> Any:
-        return steps_of_called_rate if self.compiled_rate.address else None
+    def address(self) -> int:
+        return self.compiled_rate.address
 
     @property
     def is_autonomous(self) -> bool:
         return not reads_first_argument(self.plain_rate)
 
-    def kernel_arguments(self) -> tuple[Any, ...]:
-        return self.compiled_rate.address, self.parameter_values
-
-    def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
-        if self.compiled_rate.address:
-            write_called_rate(self.compiled_rate.address, state, out, self.parameter_values, float(t))
-        else:
-            self.plain_rate(t, state, out, *self.argument_values)
-        return None
+    def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
+        self.plain_rate(t, state, out, *self.argument_values)
 
     def observables(self, states: Floats) -> dict[str, Floats]:
         return {name: np.array([self._measured(name, state) for state in states]) for name in self.measures}

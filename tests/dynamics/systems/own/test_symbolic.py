@@ -164,7 +164,7 @@ def test_compiled_code_is_kept(growth: SymbolicSystem, tmp_path: Path) -> None:
         "u = sympy.Symbol('u')\n"
         "system = sd.System.from_sympy('Decay', {u: 1.0}, {u: -u}, observables={'power': u ** int(sys.argv[1])})\n"
         "sd.integrate(system, [1.0], z_only=True)\n"
-        "print(sum(system.theory.flow.advance.stats.cache_hits.values()))\n",
+        "print(sum(system.theory.flow.called.stats.cache_hits.values()))\n",
         encoding="utf-8",
     )
     hits = [
