@@ -20,6 +20,11 @@ endif
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
+# What installs and runs here starts many processes: each would compile all sources again without their bytecode on disk.
+# So pip leaves it to the first import, which writes it where something is imported at all.
+unexport PYTHONDONTWRITEBYTECODE
+PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
+
 .PHONY: report check test docs fuzz attack test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
@@ -61,7 +66,7 @@ test-wheel: setup
 	    && tar xzf build/dist/*.tar.gz -C build/source --strip-components 1
 	for python in $(PYTHONS); do \
 	    $$python --version || continue; rm -rf build/$$python; $$python -m venv build/$$python || exit 1; \
-	    build/$$python/bin/pip install --quiet --disable-pip-version-check "$$(echo build/dist/*.whl)[dev]" || exit 1; \
+	    build/$$python/bin/$(PIP_INSTALL) "$$(echo build/dist/*.whl)[dev]" || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q -n auto -m "not slow") || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q tests/test_first_hour.py) || exit 1; \
 	done
@@ -71,14 +76,14 @@ PLAIN_TESTS := $(addprefix tests/,commands/test_check.py commands/test_explore.p
     dynamics/traces/test_reading.py dynamics/integration/test_cvode.py)
 test-plain:
 	rm -rf build/lib build/plain && $(PYTHON) -m venv build/plain
-	build/plain/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt . \
+	build/plain/bin/$(PIP_INSTALL) --constraint constraints.txt . \
 	    pytest hypothesis pytest-benchmark pytest-timeout pytest-xdist
 	build/plain/bin/python -m pytest -q -n auto -rs -m "not slow" $(PLAIN_TESTS)
 
 # The lowest versions of dependencies that setup.cfg allows.
 test-lowest:
 	rm -rf build/lib build/lowest && $(PYTHON) -m venv build/lowest
-	build/lowest/bin/pip install --quiet --disable-pip-version-check --constraint constraints-lowest.txt '.[dev]'
+	build/lowest/bin/$(PIP_INSTALL) --constraint constraints-lowest.txt '.[dev]'
 	build/lowest/bin/python -m pytest -q -n auto -m "not slow"
 
 lint: setup
@@ -96,7 +101,7 @@ ifneq ($(EXTRAS) $(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
 endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m $(PIP_INSTALL) --constraint constraints.txt \
 	    --config-settings editable_mode=strict --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@echo '$(EXTRAS)' > $(VENV)/extras
 	@echo '$(EXTRAS) $(SOURCES)' > $(VENV)/sources

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from socket import socket
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -19,8 +20,10 @@ from matplotlib.image import imread
 
 from tests.explorer.browser import CHROMIUM, Page, opened
 
-pytest.importorskip("marimo", reason="marimo is not installed (pip install 'snapdyn[explore]')")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not find_spec("marimo"), reason="marimo is not installed (pip install 'snapdyn[explore]')"),
+]
 PATIENCE = 120.0  # seconds: a first run compiles
 IMAGE = "document.querySelector('img[alt^=attention]')"
 

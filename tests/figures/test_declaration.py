@@ -38,7 +38,7 @@ def test_every_figure_declares_its_parameters() -> None:
         assert dict(entry.read_parameters(defaults)) == defaults, id_
 
 
-@pytest.mark.parametrize("id_", OTHERS)
+@pytest.mark.parametrize("id_", [pytest.param(id_, marks=[pytest.mark.long] * (id_ == "phase")) for id_ in OTHERS])
 def test_other_parameters_are_followed_through(id_: str, tmp_path: Path) -> None:
     """Assert that what holds for all parameters holds, and that name, caption and provenance say which were used.
 

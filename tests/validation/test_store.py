@@ -224,7 +224,7 @@ def test_two_runs_at_once(loaded: Path) -> None:
     assert list((loaded.parent / "cache" / "claims").iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_parallel_run_that_is_stopped(loaded: Path) -> None:
     """Assert that after Ctrl-C finished claims are kept, no process is left, and the next run resumes."""
     loaded.write_text(FILE.replace('log.write(name + " ")', 'log.write(name + " ")\n        if name == "third" and '

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.stats import chi2
-from scipy.stats import f as f_distribution
+from scipy.special import chdtrc, chdtri, fdtrc, fdtri  # chi^2 and F; importing scipy.stats takes half a second
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
@@ -120,7 +119,7 @@ def errors_from_noise(residuals: Floats, J: Floats, weights: Weights) -> Errors:
     of_noise = np.diagonal(estimator @ weights.covariance @ estimator.T) / len(residuals)
     allowance = 1.0 - np.clip(of_noise / np.diagonal(covariance), 0.0, 1.0)
     tests = _squares(residuals.mean(axis=0), J, weights)
-    least = min(float(chi2.sf(square, degrees)) for square, degrees in tests)
+    least = min(float(chdtrc(degrees, square)) for square, degrees in tests)
     return Errors(covariance, allowance, min(1.0, len(tests) * least), tests[-1][1], visible_misfit(J, weights))
 
 
@@ -133,7 +132,8 @@ def covariance_of_estimates(J: Floats, weights: Weights | None) -> Floats:
 
 def p_value_with_allowance(residuals: Floats, J: Floats, weights: Weights) -> float:
     """The second of the tests of `errors_from_noise`: all directions, with the allowance F."""
-    return float(chi2.sf(*_squares(residuals.mean(axis=0), J, weights)[0]))
+    square, degrees = _squares(residuals.mean(axis=0), J, weights)[0]
+    return float(chdtrc(degrees, square))
 
 
 def visible_misfit(J: Floats, weights: Weights) -> float:
@@ -146,7 +146,7 @@ def visible_misfit(J: Floats, weights: Weights) -> float:
     """
     tests = _squares(weights.change, J, weights)
     return min(
-        visible_share(square, chi2.isf(LEVEL_OF_DOUBT / len(tests), degrees) - degrees) for square, degrees in tests
+        visible_share(square, chdtri(degrees, LEVEL_OF_DOUBT / len(tests)) - degrees) for square, degrees in tests
     )
 
 
@@ -185,8 +185,8 @@ def errors_from_seeds(residuals: Floats, J: Floats, change: Floats) -> Errors:
     q = int(min(MOST_COMPONENTS, (R - 1) // 3, (sizes > 1e-12 * sizes[0]).sum()))
     unit, to_f = np.sqrt(R * (R - 1)) / sizes[:q], (R - q) / (q * (R - 1))
     z, of_change = unit * (directions[:q] @ mean), unit * (directions[:q] @ (change - Q @ (Q.T @ change)))
-    p_value = float(f_distribution.sf(z @ z * to_f, q, R - q))
-    misfit = visible_share(of_change @ of_change, f_distribution.isf(LEVEL_OF_DOUBT, q, R - q) / to_f - q)
+    p_value = float(fdtrc(q, R - q, z @ z * to_f))
+    misfit = visible_share(of_change @ of_change, fdtri(q, R - q, 1.0 - LEVEL_OF_DOUBT) / to_f - q)
     return Errors(np.atleast_2d(np.cov(each)) / R, np.zeros(len(each)), p_value, q, misfit)
 
 

@@ -7,15 +7,13 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from snapdyn.analytic.symbolic import derivations
+from snapdyn.analytic.symbolic import derivation_of
 from tests.analytic.mpmath_reference import root, scaled_h
-
-BY_ID = {derivation.id: derivation for derivation in derivations()}
 
 
 def value(id_: str, **values: float) -> float:
     """Return the right-hand side of a derivation in numbers, symbols by name."""
-    expression = BY_ID[id_].statement.rhs
+    expression = derivation_of(id_).statement.rhs
     return float(expression.subs({symbol: values[symbol.name] for symbol in expression.free_symbols}).evalf(30))
 
 

@@ -65,7 +65,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_that_loses_a_worker(
     file: Path, alone: execution.SweepResult, tmp_path: Path, written: Counter[str]
 ) -> None:

@@ -11,7 +11,7 @@ from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, wait_until
 from tests.helpers import group_has_ended
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_sweep_that_is_told_to_stop(tmp_path: Path) -> None:
     """Assert exit code, one line on stderr, matching counts, a dataset of what is stored, and that no process lives."""
     sweep = SlowSweep(tmp_path)

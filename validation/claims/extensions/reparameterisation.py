@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 import numpy as np
-from scipy.stats import wishart
 
 from snapdyn.dynamics import syn_small
 from snapdyn.validation.claims.extensions._shared import order_gap
@@ -80,6 +79,8 @@ def random(d: int, seed: int = 0) -> Start:
 
     The Gram matrix of U is Wishart's over d, and given U the rows U A are normal with covariance U U^T.
     """
+    from scipy.stats import wishart  # takes half a second
+
     rng = np.random.default_rng((seed, d))
     U, A, B = (np.linalg.cholesky(wishart.rvs(n, np.eye(V), random_state=rng)) for n in (d, d // 2, d // 2))
     return apart(d, U / np.sqrt(d), A, B, d / 2)

@@ -1,14 +1,12 @@
-"""Small transformers. Importing this skips where torch is missing."""
+"""Small transformers."""
 
 from typing import Any
 
 import numpy as np
-import pytest
 
 from snapdyn.dynamics import TransformerRun, train_transformer
 from tests.helpers import FABLE
 
-torch = pytest.importorskip("torch", reason="torch is not installed: transformers are not tested")
 # Small enough that a run takes a fraction of a second.
 SMALL: dict[str, Any] = {
     "learning_rate": 1.0,

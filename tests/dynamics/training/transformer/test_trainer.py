@@ -11,10 +11,10 @@ import pytest
 from snapdyn.dynamics.training.transformer.settings import TransformerSettings
 from snapdyn.dynamics.training.transformer.trainer import forward, initial_parameters, loss, step
 from snapdyn.errors import InputError
-from tests.dynamics.training.transformer.helpers import assert_same, torch, train
+from tests.dynamics.training.transformer.helpers import assert_same, train
 from tests.helpers import FABLE
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = pytest.mark.usefixtures("torch")
 
 
 def test_what_a_run_records() -> None:
@@ -87,7 +87,7 @@ def plain_attention(parameters: dict[str, Any], tokens: list[int]) -> tuple[np.n
     return weights, output
 
 
-def test_the_model_is_that_of_the_equations() -> None:
+def test_the_model_is_that_of_the_equations(torch: Any) -> None:
     """Assert attention and output of one layer against a loop over positions, and that the query is masked."""
     parameters = initial_parameters(9, ONE_LAYER, 0, "cpu")
     tokens = [1, 4, 4, 8, 0, 2]
@@ -99,7 +99,7 @@ def test_the_model_is_that_of_the_equations() -> None:
     assert (attention[0].detach().numpy()[~np.tri(6, k=-1, dtype=bool)] == 0).all()
 
 
-def test_gradients_of_deep_models_are_those_of_the_loss() -> None:
+def test_gradients_of_deep_models_are_those_of_the_loss(torch: Any) -> None:
     """Assert autograd against central differences for three layers: no NaN from what nothing attends to."""
     settings = replace(DEEP, residual=True)
     parameters = {
@@ -120,7 +120,7 @@ def test_gradients_of_deep_models_are_those_of_the_loss() -> None:
         assert difference == pytest.approx(float(value.grad.sum()), abs=1e-8, rel=1e-6)
 
 
-def test_deeper_layers_do_not_see_the_query_or_what_follows() -> None:
+def test_deeper_layers_do_not_see_the_query_or_what_follows(torch: Any) -> None:
     """Assert that outputs up to a position stay when later words change, in three layers."""
     parameters = initial_parameters(9, DEEP, 1, "cpu")
     outputs = [
@@ -130,7 +130,7 @@ def test_deeper_layers_do_not_see_the_query_or_what_follows() -> None:
     assert torch.equal(*outputs)
 
 
-def test_a_step_is_clipped_in_norm() -> None:
+def test_a_step_is_clipped_in_norm(torch: Any) -> None:
     """Assert that a step's length is rate times the smaller of the gradient's norm and the clip."""
     for clip, length in ((0.5, 0.5), (100.0, 5.0), (None, 5.0)):
         parameters = {name: torch.zeros(2, requires_grad=True) for name in ("a", "b")}
