@@ -1,5 +1,5 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
-# make check: set up, style, types, layers, fast tests.
+# make check: set up, style, types, layers, fast tests of the folders with changes since the last commit (none: in it).
 # make test: style, types, layers and the tests.   make test-all: long tests, register and figures at the full level as well.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
@@ -30,7 +30,7 @@ report: setup
 	$(BIN)/snapdyn report --out report
 
 check: lint
-	$(BIN)/python -m pytest -q -n auto -m "not slow"
+	$(BIN)/python -m pytest -q -n auto -m "not slow" $$($(BIN)/python tests/changed.py)
 
 test: lint
 	$(BIN)/python -m pytest -n auto -m "not long"
