@@ -28,7 +28,7 @@ def test_stream_is_numpys() -> None:
     np.testing.assert_array_equal(ours, np.random.Generator(np.random.SFC64(7)).random(1000))
 
 
-@njit
+@njit(cache=True)
 def multinomials(state, n, conditional, log_q, counts, values, out):  # type: ignore[no-untyped-def]
     for i in range(0, out.shape[0], counts.shape[1]):
         multinomial(state, n, conditional, log_q, counts, values)
@@ -94,7 +94,7 @@ def test_wrong_binomial_is_rejected(n: int, p: float) -> None:
     assert binomial_p_value(n, p, 64, wrong) < BINOMIAL_SIGNIFICANCE
 
 
-@njit
+@njit(cache=True)
 def fill_normals(state, out):  # type: ignore[no-untyped-def]
     normals(state, out)
 
