@@ -79,8 +79,6 @@ def test_settings_of_the_command_line(written: str, read: tuple[str, Any]) -> No
     [
         (["3", "8", "--set", "num_classes=6"], ["figure 8", "'num_classes'"]),
         (["3", "--set", "eta_Y=1,1"], ["eta_Y", "figure 3", "different values, received 1 more"]),
-        (["3", "--width", "0.5"], ["width", "2", "40"]),
-        (["3", "--style", "nurips"], ["did you mean 'neurips'"]),
         (["3", "--format", "png,,svg"], ["a format to be one of png, pdf, svg", "received ''"]),
     ],
 )

@@ -1,71 +1,39 @@
-"""Curves of the explorer against dense numpy, limits and closed forms; the table of answers."""
+"""Curves of the explorer against runs of all classes, limits and closed forms; the table of answers."""
 
 import warnings
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 import snapdyn as sd
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.errors import InputError
 from snapdyn.explorer.curves import QUICK_CLAIMS, compute_curves, verdicts
 from snapdyn.explorer.settings import Settings
-from tests.dynamics.dense_reference import Instance, decoder_inputs, error_and_loss, mean_field
 
 PIXEL = 1 / 500  # of the height of a panel
 SMALL = Settings(num_classes=3, vocab_size=8, common_probability=0.3, overlap=0.5, eta_Y=2.0, eta_Z=3.0)
 
 
-def dense_curves(settings: Settings, times: np.ndarray) -> dict[str, np.ndarray]:
-    """The same quantities from a dense right-hand side, DOP853 of scipy at rtol 1e-10, and their definitions."""
-    P, K = settings.classes.P.toarray(), settings.num_classes
-    instance = Instance(P, np.zeros(K, int), np.arange(K), np.full(K, 1 / K), settings.vocab_size)
-    shape = (instance.num_rows, settings.vocab_size)
-    cut = shape[0] * shape[1]
-
-    def rate(_: float, state: np.ndarray) -> np.ndarray:
-        Y, z = state[:cut].reshape(shape), state[cut:].reshape(1, -1)
-        dY, dz, _ = mean_field(instance, Y, z, settings.eta_Y, settings.eta_Z)
-        return np.concatenate([dY.ravel(), dz.ravel()])
-
-    start = np.zeros(cut + P.shape[1])
-    run = solve_ivp(rate, (0, times[-1]), start, "DOP853", t_eval=times, rtol=1e-10, atol=1e-12)
-    found: dict[str, list[float]] = {name: [] for name in ("common", "dominant", "other", "gamma", "gain")}
-    for state in run.y.T:
-        Y, z = state[:cut].reshape(shape), state[cut:].reshape(1, -1)
-        f = decoder_inputs(instance, z, residual=False)[0]
-        c = f[0] / f[0].sum()
-        logits = f @ Y
-        error = error_and_loss(logits, instance.next_token)[0]
-        found["common"].append(c[0])
-        found["dominant"].append(c[1])
-        found["other"].append(c[2:21].sum())
-        found["gamma"].append(logits[0, 0] * error[0, 0])
-        found["gain"].append((f[0, 1] / f[0, 2]) ** 2 - 1)
-    return {name: np.array(values) for name, values in found.items()}
+def of_all_classes(system: type[sd.System], t: np.ndarray) -> sd.Trajectory:
+    """A run of SMALL on all classes, one by one."""
+    classes = sd.SequenceClasses(SMALL.classes.P, SMALL.classes.query, vocab_size=SMALL.vocab_size)
+    return sd.integrate(system(classes, SMALL.eta_Y, SMALL.eta_Z), t, rtol=1e-9, atol=1e-11)  # type: ignore[call-arg]
 
 
-def test_curves_follow_the_dense_mean_field() -> None:
-    """Assert attention, gamma and relative gain within a tenth of a pixel of a dense run and their definitions."""
+def test_curves_are_those_of_all_classes() -> None:
+    """Assert attention under both systems, gamma by its definition w_n[n] (1 - alpha_n[n]), and the relative gain."""
     curves = compute_curves(SMALL, 40)
-    dense = dense_curves(SMALL, curves.t)
-    found = {**curves.attention, "gamma": curves.gamma, "gain": curves.relative_gain}
-    for name, values in dense.items():
-        height = 1.0 if name in curves.attention else np.ptp(values)
-        assert np.abs(found[name] - values).max() < 0.1 * PIXEL * height, name
-        assert np.ptp(values) > 20 * PIXEL * height, name  # a constant would be noticed
-
-
-def test_modified_attention_is_that_of_the_modified_decoder() -> None:
-    """Assert the dashed attention against an integration of Eq. (10) on all classes, one by one."""
-    curves = compute_curves(SMALL, 30)
-    dense = sd.SequenceClasses(SMALL.classes.P, SMALL.classes.query, vocab_size=SMALL.vocab_size)
-    run = sd.integrate(sd.ModifiedDecoder(dense, SMALL.eta_Y, SMALL.eta_Z), curves.t, rtol=1e-9, atol=1e-11)
-    c = run.attention[:, 0]
-    for name, values in {"common": c[:, 0], "dominant": c[:, 1], "other": c[:, 2:21].sum(axis=1)}.items():
-        assert curves.attention_modified[name] == pytest.approx(values, abs=1e-6)
-        assert np.ptp(values) > 0.01
+    run, modified = (of_all_classes(system, curves.t) for system in (sd.MeanField, sd.ModifiedDecoder))
+    for shares, c in ((curves.attention, run.attention[:, 0]), (curves.attention_modified, modified.attention[:, 0])):
+        for name, values in {"common": c[:, 0], "dominant": c[:, 1], "other": c[:, 2:21].sum(axis=1)}.items():
+            assert shares[name] == pytest.approx(values, abs=0.1 * PIXEL)
+            assert np.ptp(values) > 20 * PIXEL  # a constant would be noticed
+    decoder, f = run.require_decoder(), run.attention[:, 0] / np.linalg.norm(run.attention[:, 0], axis=1)[:, None]
+    w = (f * decoder.Y[:, decoder.rows, list(decoder.outputs).index(0)]).sum(axis=1)
+    expected = {"gamma": w * -np.expm1(-run.loss), "gain": run.relative_gain(0, 1, 2)}
+    for name, values in {"gamma": curves.gamma, "gain": curves.relative_gain}.items():
+        assert np.abs(values - expected[name]).max() < 0.1 * PIXEL * np.ptp(expected[name]), name
 
 
 def test_theorem_3_uses_the_growth_of_the_same_run() -> None:

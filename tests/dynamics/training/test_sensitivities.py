@@ -94,10 +94,8 @@ def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, s
     ("options", "sentence"),
     [
         ({"wrt": ("eta_X",)}, "name a real parameter of MeanField"),
-        ({"wrt": ("eta_Y", "eta_Y")}, "once"),
         ({"wrt": [("P", np.ones((2, 3)))]}, r"direction of P of shape"),
         ({"wrt": [("P", np.eye(2, 30))]}, "0 where P is 0|sum to 0"),
-        ({"wrt": [("z_initial", np.ones((1, 2)))]}, "shape"),
         ({"momentum": 0.5}, "step_size with momentum"),
         ({"step_size": 0.3}, "increasing whole multiples of step_size = 0.3"),
     ],

@@ -1,34 +1,11 @@
 """Sweeps that are stopped from outside, and several sweeps on one folder."""
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
-import xarray
 
 from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, wait_until
 from tests.helpers import group_has_ended
-
-
-@pytest.mark.long
-def test_a_sweep_that_is_told_to_stop(tmp_path: Path) -> None:
-    """Assert exit code, one line on stderr, matching counts, a dataset of what is stored, and that no process lives."""
-    sweep = SlowSweep(tmp_path)
-    with sweep.start(2, 0.2) as run:
-        wait_until(lambda: len(sweep.stored()) >= 3)
-        os.kill(run.pid, signal.SIGTERM)
-        out, err = run.communicate(timeout=HANG)
-    assert run.returncode == 143
-    assert group_has_ended(run.pid)
-    assert err.startswith("snapdyn: terminated;")
-    assert err.count("\n") == 1
-    stored = len(sweep.stored())
-    assert 3 <= stored < CELLS
-    assert f"{stored} of {CELLS} cells: {stored} computed, 0 taken over, 0 failed, {CELLS - stored} not run" in out
-    with xarray.open_dataset(tmp_path / "out" / "slow.nc") as dataset:
-        assert int(dataset.loss.notnull().sum()) == stored
-    assert sweep.hidden() == []
 
 
 @pytest.mark.long

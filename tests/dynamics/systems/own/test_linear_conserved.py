@@ -1,4 +1,4 @@
-"""Linear conserved quantities that are found: of the mean field written down in sympy, and of small systems."""
+"""Linear conserved quantities that are found."""
 
 from typing import Any
 
@@ -8,42 +8,6 @@ import sympy
 
 import snapdyn as sd
 from snapdyn.dynamics.systems.own.linear_conserved import vanishes
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
-
-half, third = sympy.Rational(1, 2), sympy.Rational(1, 3)
-# One common token and a distinct token for each of two classes, with one query; V = 4 outputs.
-P = [[half / 2, 3 * half / 2, 0], [third, 0, 2 * third]]
-V = 4
-
-
-@pytest.fixture(scope="module")
-def mean_field() -> SymbolicSystem:
-    """The full mean field (section 8) at K = 2, from its formulas, dense and without any reduction.
-
-    Y' = eta_Y sum_n p_n f_n (e_n - alpha_n)^T and z' = eta_Z sum_n p_n f_n o (g_n - f_n (f_n . g_n)), with
-    g_n = Y (e_n - alpha_n).
-    """
-    Y, Z, eta_Y, eta_Z = sympy.MatrixSymbol("Y", 3, V), sympy.MatrixSymbol("Z", 1, 3), *sympy.symbols("eta_Y eta_Z")
-    dY, dZ = sympy.zeros(3, V), sympy.zeros(1, 3)
-    for n in range(2):
-        c = sympy.Matrix([P[n][l] * sympy.exp(Z[0, l]) for l in range(3)])
-        f = c / sympy.sqrt(c.dot(c))
-        w = [sum(f[l] * Y[l, v] for l in range(3)) for v in range(V)]
-        alpha = sympy.Matrix([sympy.exp(each) for each in w]) / sum(map(sympy.exp, w))
-        error = sympy.Matrix([int(v == n) for v in range(V)]) - alpha
-        g = sympy.Matrix([sum(Y[l, v] * error[v] for v in range(V)) for l in range(3)])
-        dY += eta_Y * half * f * error.T
-        dZ += eta_Z * half * sympy.Matrix([[f[l] * (g[l] - f[l] * f.dot(g)) for l in range(3)]])
-    start = {Y: np.zeros((3, V)), Z: np.zeros((1, 3))}
-    return sd.System.from_sympy("MeanFieldK2", start, {Y: dY, Z: dZ}, {eta_Y: 1.0, eta_Z: 0.5})
-
-
-def test_row_sums_of_the_mean_field(mean_field: SymbolicSystem) -> None:
-    """Assert that the row sums of Y and of Z are found, proved, and are all there is."""
-    found = sd.linear_conserved(mean_field)
-    expected = [[f"Y[{l},{v}]" for v in range(V)] for l in range(3)] + [[f"Z[0,{l}]" for l in range(3)]]
-    assert [each.expression for each in found] == [" + ".join(names) for names in expected]
-    assert {each.grade for each in found} == {"proved"}
 
 
 def test_fractions_parameters_and_measured() -> None:
