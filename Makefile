@@ -1,6 +1,7 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
 # make check: set up, style, types, layers, fast tests of the folders with changes since the last commit (none: in it).
-# make test: style, types, layers and the tests.   make test-all: long tests, register and figures at the full level as well.
+# make test: style, types, layers and the tests.   make test-all: long tests, a plain installation and the site as well.
+# make full: register and figures at the full level, figures of every preset, all fits: hours.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
@@ -25,7 +26,7 @@ SOURCES := $(sort $(shell find app analytic dynamics validation experiments figu
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: report check test docs fuzz attack test-all test-plain test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz attack full test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -53,6 +54,8 @@ docs: setup
 
 test-all: test test-plain docs
 	$(BIN)/python -m pytest -n auto -m long
+
+full: setup
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
 	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_layout.py

@@ -14,6 +14,7 @@ import sympy
 import snapdyn as sd
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
+from snapdyn.dynamics.kernels.dormand_prince import Rows
 
 K, V, ETA_Y, ETA_Z, RHO0 = 5, 100, 1.0, 0.5, 3.0
 END = 3000.0
@@ -47,7 +48,7 @@ ROUTES: dict[str, Callable[[], sd.System]] = {
 def integrated(system: sd.System) -> DormandPrinceSolver:
     """One call of the compiled integrator, without what `integrate` does around it."""
     solver = DormandPrinceSolver(system, Clock(None), END, 1e-8, 1e-10)
-    solver.advance(np.array([END]), np.empty((1, 3)), NOTHING, 10**9)
+    solver.advance(Rows(np.array([END]), np.empty((1, 3)), NOTHING), 10**9)
     return solver
 
 

@@ -6,7 +6,6 @@ Also what a run says whose solver fails, or would take very long: at which time,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,7 +64,7 @@ class DormandPrinceSolver:
     system : System
         One with an `integrator`.
     clock : Clock
-        t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
+        t or log(1 + t/t_s); `t` and `t_bound` below are values of this variable.
     t_end : float
         In batch-size-1 steps.
     rtol : float
@@ -103,10 +102,6 @@ class DormandPrinceSolver:
     @property
     def t(self) -> float:
         return float(self._work.reals[kernel.TAU])
-
-    @property
-    def t_old(self) -> float:
-        return float(self._work.reals[kernel.TAU_OLD])
 
     @property
     def y(self) -> Floats:
@@ -152,25 +147,6 @@ class DormandPrinceSolver:
         elif outcome in REASONS:
             self.status = "failed"
         return int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled, REASONS.get(outcome)
-
-    def step(self) -> str | None:
-        """Make one step; return the reason if it fails."""
-        return self.advance(NO_SAMPLES, 1)[2]
-
-    def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """States inside the last step, (n,) or (n, N), valid until the next step; only between calls of `step`."""
-        if not self._work.counts[kernel.DENSE_MADE]:
-            status = self.status
-            self.advance(kernel.Rows(np.array([self.t_old]), np.empty((0, 1)), NOTHING), 0)
-            self.status = status
-
-        def interpolate(tau: float | Floats) -> Floats:
-            rows = np.empty((np.size(tau), self.y.size))
-            for row, at in zip(rows, np.atleast_1d(tau), strict=True):
-                kernel.dense_state(at, self._work, row)
-            return rows[0] if np.ndim(tau) == 0 else rows.T
-
-        return interpolate
 
 
 class FactoredMeanFieldSolver(DormandPrinceSolver):

@@ -17,10 +17,10 @@ from snapdyn.prose import as_mathtext
 from tests.text_boxes import overlaps
 
 PAGE = 9.0  # inches of text on a page of a journal
-SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches; drawn there by make test-all alone
+SEVERAL_PAGES = ("maps", "phase")  # in a column of 3.25 inches; drawn there by make full alone
 COLUMN = {"width": 3.25}
 LOOKS: list[dict[str, Any]] = [{"width": 5.5}, *({"style": style} for style in PRESETS)]
-EVERY_LOOK = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make test-all
+EVERY_LOOK = bool(os.environ.get("SNAPDYN_EVERY_PRESET"))  # set by make full
 
 
 @pytest.mark.parametrize(

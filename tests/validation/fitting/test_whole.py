@@ -1,6 +1,6 @@
 """Fits as a whole: random training runs by a program of its own, and how often an answer misleads.
 
-`make test-all` takes all cases and cells (SNAPDYN_ALL_FITS=1, about an hour); other runs take the first few.
+`make full` takes all cases and cells (SNAPDYN_ALL_FITS=1, about an hour); other runs take the first few.
 """
 
 import math
