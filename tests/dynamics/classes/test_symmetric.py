@@ -126,7 +126,7 @@ def test_what_needs_all_classes_says_so() -> None:
         (lambda: sd.symmetric_classes([]), "kinds with at least 1 entry"),
         (lambda: sd.SymmetricClasses(itertools.count()), "a list of ClassKind"),  # type: ignore[arg-type]
         (lambda: sd.symmetric_classes([{"common": [0.3]}]), "a table with common, distinct"),
-        (lambda: sd.symmetric_classes([sd.ClassKind([0.3], [0.7]), sd.ClassKind([], [1.0])]), "as many common tokens"),
+        (lambda: sd.symmetric_classes([sd.ClassKind([0.3], [0.7]), sd.ClassKind([], [1.0])]), "equally many common"),
         (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 101), vocab_size=100), "vocab_size"),
         (lambda: sd.symmetric_classes(sd.ClassKind([0.3], [0.7], 2**52), num_queries=4), "in all queries"),
         (lambda: sd.syn_small().check_kind(1), "kind"),
