@@ -118,7 +118,7 @@ class Kinds:
         return np.concatenate([self.shared_start[self.slot_of_shared >= 0], *(own.start for own in self.own)])
 
     def size(self, vocab_size: int) -> int:
-        """Number of state values of the mean field of all classes, each by itself (`systems.layout`)."""
+        """Number of state values of the mean field that holds each class by itself (`systems.layout`)."""
         rows = self.like_shared.size + int(self.number @ np.diff(self.first_own))
         columns = int(self.number.sum()) + int(vocab_size > self.number.sum())
         return int(self.copies.sum()) + rows * columns

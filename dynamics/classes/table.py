@@ -102,7 +102,7 @@ def require_comparable(weights: NDArray[np.float64]) -> None:
     """Raise when positive weights differ so much that their quotients leave the range of float64."""
     least, most = weights.min(), weights.max()
     if least / most < np.finfo(np.float64).tiny:
-        raise InputError(f"expected weights within a factor 1e307, received {least}..{most}; rescale them")
+        raise InputError(f"expected weights within a factor of 1e307, received {least} to {most}; rescale them")
 
 
 def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:

@@ -61,7 +61,7 @@ def integrate(
         Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Beyond 1e145 the
         squares in the error estimate of a step are below the smallest float64, and the estimate would be 0.
     rtol : float
-        Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
+        Relative local error tolerance of the state values: z and Y, or z and V h for systems with h in place of Y.
     atol : float
         Absolute local error tolerance.
     events : mapping of str to Event, optional

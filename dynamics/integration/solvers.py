@@ -158,7 +158,7 @@ class DormandPrinceSolver:
         return self.advance(NO_SAMPLES, 1)[2]
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """States inside the last step, (n,) or (n, N), until the next step; to be used only with steps by `step`."""
+        """States inside the last step, (n,) or (n, N), valid until the next step; only for steps made with `step`."""
         if not self._work.counts[kernel.DENSE_MADE]:
             status = self.status
             self.advance(kernel.Rows(np.array([self.t_old]), np.empty((0, 1)), NOTHING), 0)

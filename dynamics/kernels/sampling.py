@@ -190,7 +190,7 @@ def log_mass(k, n, p):
 
 @kernel(fastmath=EXACT)
 def acceptance(k, n, p):
-    """Probability with which proposal k is accepted: its binomial mass over its mass as a proposal, and the bound."""
+    """Probability to accept proposal k: its binomial mass over its mass as a proposal times exp(_EXCESS/variance)."""
     if not 0.0 <= k <= n:
         return 0.0
     mean = n * p
@@ -232,9 +232,9 @@ def _rejections(stream, n, p, k, values):
 def multinomial(stream, n, conditional, log_q, counts, values):
     """Write Multinomial(n, p) to each column of counts (m, sequences) floats; cost independent of n.
 
-    Token by token, a binomial of the number that is left is drawn for all sequences at once, with probability
-    conditional[i] = p_i/(p_i + ... + p_{m-1}),
-    log_q[i] = ln(1 - min(conditional[i], 1 - conditional[i])). values (>= 3 sequences,) is scratch.
+    Token by token, for all sequences at once, the count of token i is drawn from the binomial of the number that is
+    left, with probability conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is
+    ln(1 - min(conditional[i], 1 - conditional[i])); values (>= 3 sequences,) is scratch.
     """
     last = counts.shape[0] - 1
     left = counts[last]  # what is left is the last token's count in the end

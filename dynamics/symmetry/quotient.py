@@ -195,7 +195,7 @@ def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_col
 
 
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
-    """Index in the state of each value of Y, (rows, columns) in the layout of all classes; `logit`: see `logit_of_z`."""
+    """Index in the state of each value of Y, (rows, columns) of the full layout; `logit` comes from `logit_of_z`."""
     kinds, members, L = quotient.kinds, quotient.kinds.members(), layout
     places = places_of_outputs(classes, quotient, L.num_columns)
     values = np.empty((L.num_rows, L.num_columns), np.int64)

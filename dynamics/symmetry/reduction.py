@@ -64,8 +64,9 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     ----------
     system : System
     at_most : float, optional
-        Largest ratio that is allowed of values to state values of the full system, and of kinds to classes (for a
-        ModifiedDecoder of the work for the inverse of G). None: there must be fewer values and fewer kinds.
+        Largest allowed ratio of state values to those of the full system, and of kinds to classes (for a
+        ModifiedDecoder, of the work for the inverse of G). None: there must be fewer state values, and fewer kinds
+        than classes.
 
     Returns
     -------

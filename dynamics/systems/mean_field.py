@@ -93,7 +93,7 @@ class MeanField(System):
 
     @property
     def needs_quotient(self) -> bool:
-        """Whether the state of all classes is so large that by default only its quotient by declared kinds is integrated.
+        """Whether the state of all classes is so large that, by default, its quotient by declared kinds is integrated.
 
         Then no run needs to make steps of the full system.
         """

@@ -19,8 +19,8 @@ class TraceClock:
     """What the recorded steps of a trace count, and how many steps of the theory an update is worth.
 
     The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
-    sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a larger
-    batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
+    sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
+    larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
     [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
     steps. (A loss that is the sum over the batch has the rate factor `batch_size`.)
 
@@ -91,10 +91,10 @@ class TraceClock:
     def noise_factor(self) -> float:
         """Covariance of the fluctuations at equal t, divided by that for batch size 1 without momentum.
 
-        Let F be the drift and D the noise covariance of a batch-size-1 step. An update with rate factor r and batch size
-        B has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With momentum each gradient g
-        adds up to g/(1 - mu) in the velocity: the drift is r F/(1 - mu), the noise r^2 D/(B (1 - mu)^2), and t advances
-        by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
+        Let F be the drift and D the noise covariance of a batch-size-1 step. An update with rate factor r and batch
+        size B has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With momentum each
+        gradient g adds up to g/(1 - mu) in the velocity: the drift is r F/(1 - mu), the noise r^2 D/(B (1 - mu)^2), and
+        t advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
         """
         return self.rate_factor / ((1.0 - self.momentum) * self.batch_size)
 

@@ -90,7 +90,7 @@ def covariance_between_times(
 
 
 def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) -> Floats:
-    """States (k, n) of the mean: after updates with velocity, or of the flow, which a velocity delays."""
+    """States (k, n) of the mean path: after steps with momentum if these are few, else of the flow, delayed by it."""
     kappa, rows = clock.relaxation, np.arange(times.size)
     to_updates = (1.0 - clock.momentum) / clock.rate_factor
     if kappa is not None and times[-1] * to_updates <= MOST_UPDATES:

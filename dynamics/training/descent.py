@@ -171,7 +171,7 @@ def run_in_portions(
 
 
 def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
-    """The mean field with one value in place of all that stay equal, with rates of 1; None if the run does not use it."""
+    """The mean field with one value in place of all that stay equal, rates of 1; None if the run uses all values."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
     z = settings.init.get("z") if isinstance(settings.init, dict) else None
@@ -377,11 +377,10 @@ def sgd(
     -------
     Trajectory or list of Trajectory
         A list, with one trajectory per seed, when `seed` is an iterable; its runs are made in parallel.
-        t: recorded steps (updates made: the clock of the paper for any batch size; with momentum the
-        first-order clock runs 1/(1-momentum) times faster). loss: mean -ln alpha of the batch drawn next,
-        nats. invariants (not of Adam): change of the row sums of Y and z.
-        status "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C, with the record
-        until then.
+        `t` is the number of updates at each record. For any batch size this is the paper's clock; with momentum, the
+        paper's time is 1/(1-momentum) times larger, to first order. `loss` is the mean -ln alpha of the batch drawn
+        next, nats. `invariants` (not with Adam) are the changes of the row sums of Y and z. `status` is "diverged" when
+        loss or state stop being finite, "interrupted" after Ctrl-C; the record until then is kept.
 
     Raises
     ------
@@ -423,7 +422,7 @@ def sgd_runs(
     ----------
     runs : sequence of SGD
     threads : int, optional
-        Number of threads; default all cores. Neither it nor the order of the runs changes a number.
+        Number of threads; default all cores. Results depend neither on it nor on the order of the runs.
     progress : callable (finished, total), optional
         Called in the calling thread after each run.
 

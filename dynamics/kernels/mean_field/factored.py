@@ -1,4 +1,4 @@
-"""DOP853 for a large mean field of which only z is saved: most rows of Y have their stage derivatives as factors.
+"""DOP853 for a large mean field of which only z is saved: stage derivatives of most rows of Y are held as factors.
 
 The rate of a row of Y whose token occurs in one class n is eta_Y p_n f_l (e_n - alpha_n): the product of a number and
 of a row that all tokens of the class share. So the state of such a row at a stage is its value at the start of the step

@@ -113,7 +113,7 @@ class SymbolicTheory:
 
     @cached_property
     def flow(self) -> ModuleType:
-        """Module with the compiled rate(state, out, parameters, t), and `called`, the form that the integrator calls."""
+        """Module with the compiled rate(state, out, parameters, t), and with `called`, which the integrator calls."""
         return generated_module(self.rate_source(), CALLED.format_map(self.sizes))
 
     @cached_property
