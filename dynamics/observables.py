@@ -1,4 +1,4 @@
-"""The registry of observables, their labels in datasets and on axes, and what a saved decoder makes of each class."""
+"""The registry of observables, their labels in datasets and on axes, and each class's logits from a saved decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ClassLogits(NamedTuple):
     Attributes
     ----------
     logits : (N, S, columns) array
-        w_n = Y^T f_n; the columns are the next tokens in their order, then, if there are others, one for all of these.
+        w_n = Y^T f_n; the columns are the next tokens in their order, then one for all other outputs, if there are any.
     right : (N, S) array
         w_n[next token of n].
     odds : (N, S) array
@@ -92,11 +92,11 @@ def speed_of_kind(attention: Floats, Y: Floats, number: Floats) -> Floats:
     Parameters
     ----------
     attention : (N, tokens) array
-        To the tokens of the class.
+        Attention to the tokens of the class.
     Y : (N, tokens, outputs) array
-        Their decoder logits on different outputs, the next token of the class first.
+        Decoder logits of these tokens on different outputs, the next token of the class first.
     number : (outputs,) array
-        How many outputs have each of these logits.
+        Number of outputs that each of the different outputs stands for.
     """
     f = attention / np.linalg.norm(attention, axis=1, keepdims=True)
     logits = (f[:, None] @ Y)[:, 0]
@@ -105,7 +105,7 @@ def speed_of_kind(attention: Floats, Y: Floats, number: Floats) -> Floats:
 
 
 def speed_of_visits(h: Floats, vocab_size: int) -> Floats:
-    """gamma_n = (V-1)^2 h_n/(V - 1 + exp(V h_n)), Eq. (85), of the visits' function h_n, any shape; overflow-free."""
+    """gamma_n = (V-1)^2 h_n/(V - 1 + exp(V h_n)), Eq. (85), from h_n of Eq. (44), any shape; overflow-free."""
     decay = np.exp(-vocab_size * h)
     return np.asarray((vocab_size - 1) ** 2 * h * decay / ((vocab_size - 1) * decay + 1.0))
 
@@ -113,8 +113,8 @@ def speed_of_visits(h: Floats, vocab_size: int) -> Floats:
 def peak_times(t: Floats, values: Floats) -> Floats:
     """Time at which each column has its largest value; NaN where this is the first or the last saved time.
 
-    Between saved times: the vertex of the parabola through the largest value and its neighbours, in ln t (in t where
-    the first of the three is t = 0).
+    The time lies between saved times: at the vertex of the parabola through the largest value and its neighbours, in
+    ln t (in t where the first of the three times is 0).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class Observable:
     ----------
     name : str
     label : str
-        What it is, in words; `long_name` in datasets, and the name of the axis in figures.
+        The quantity in words; `long_name` in datasets, and the name of the axis in figures.
     unit : str
         "1": a pure number.
     values : callable
@@ -158,18 +158,18 @@ class Observable:
     dims : tuple of str
         Dimensions of the values; "time" is the first one of a quantity over time.
     cells : tuple of str
-        Kinds of cells of a sweep that have it: "ode", "sgd", "ladder", "transformer". A sweep reads a quantity over
-        time at the end of the run.
+        Kinds of cells of a sweep that have this quantity: "ode", "sgd", "ladder", "transformer". A sweep reads a
+        quantity over time at the end of the run.
     indices : str
         What the indices of one curve are, such as "class {}, token {}".
     curve : callable, optional
         ``curve(run, *indices)``, (N,); default: one class of `values`, or all of them where there are no indices.
     on_support : callable, optional
-        From a run to the values (N, components) that can differ from 0 or from their start; default `values`.
+        From a run to the values (N, components) that can differ from 0 or from their start value; default `values`.
     text : bool
         Whether the value is a text.
     needs_transition : bool
-        Whether an integration must locate the event "transition" for it, and SGD must keep the decoder.
+        Whether this quantity needs an integration that locates the event "transition", and SGD that keeps the decoder.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class Observable:
 
     @property
     def attributes(self) -> dict[str, str]:
-        """Attributes of its variable in a dataset."""
+        """Attributes of the variable that holds this observable in a dataset."""
         return {"long_name": self.label, "units": self.unit}
 
     @property
@@ -206,7 +206,7 @@ class Observable:
         return f"{self.axis}, {self.indices.format(*indices)}" if indices else self.axis
 
     def values_on_support(self, run: Any) -> Floats:
-        """Values (N, components)."""
+        """Values from `on_support`, as (N, components)."""
         values = np.asarray((self.on_support or self.values)(run))
         return values.reshape(len(values), -1)
 
@@ -241,7 +241,7 @@ def relative_gain_of(run: Any, first: Any, second: Any) -> Floats:
 
 
 def _gains_of_dominant_tokens(run: Any) -> Floats:
-    """Relative gain of the dominant distinct token of each class over the others at the start, (N, pairs)."""
+    """Relative gain of the distinct token of each class that is dominant at t = 0 over its others, (N, pairs)."""
     classes = run.require_classes()
     weight = np.log(classes.P.data) + run.z_initial[classes.z_coordinates][classes.z_of_entry]
     distinct = np.flatnonzero(classes.omega_size[classes.P.indices] == 1)
@@ -355,7 +355,7 @@ OBSERVABLES: Registry[Observable] = Registry(
 
 
 def declare_own_observables(system: Any) -> None:
-    """Add scalar observables and state values of a user's system; another system may measure one of the same name."""
+    """Add scalar observables and state values of a user's system; several systems may have one of the same name."""
     for name in system.scalar_names():
         if name not in OBSERVABLES:
             OBSERVABLES.add(Observable(name, name, "1", partial(_of_system, name), cells=(ODE,)))
@@ -374,7 +374,7 @@ def curve_named(name: str) -> tuple[Observable, tuple[int, ...]]:
     Raises
     ------
     InputError
-        An unknown observable, or another number of indices than it has.
+        The observable is unknown, or the number of indices is wrong.
     """
     kind, *rest = str(name).split()
     known = curve_names()
@@ -447,8 +447,8 @@ def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: 
     data, coordinates : mapping
         As for `xarray.Dataset`.
     settings : mapping
-        Attributes, but those of `NOT_SETTINGS` and of names that netCDF cannot hold. Numbers and texts stay, lists of
-        numbers too, a list of one number becomes this number, everything else becomes text.
+        Attributes of the dataset, except those in `NOT_SETTINGS` and those whose names netCDF cannot hold. Numbers,
+        texts and lists of numbers stay; a list of one number becomes this number; everything else becomes text.
 
     Returns
     -------
@@ -469,7 +469,7 @@ def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: 
 
 
 def _storable(value: Any) -> Any:
-    """What netCDF can hold as an attribute, and gives back equal."""
+    """The value in a form that netCDF can hold as an attribute and returns unchanged."""
     if isinstance(value, str):
         return value
     entries = value if isinstance(value, (list, tuple)) else [value]

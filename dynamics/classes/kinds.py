@@ -1,10 +1,11 @@
 """Kinds of exchangeable classes: which classes, queries and tokens stay equal, and how many of each there are.
 
-Classes are of one kind when their rows agree up to tokens of their own, with equal priors, a next token of their own,
-equal starting logits and, with the residual connection, query tokens that no row contains. Two permutations then turn
-the set of all classes into itself, with new names for tokens, next tokens and queries: one exchanges two classes of one
-kind in one query, one exchanges two queries with equal numbers of each kind. A permutation that keeps the system and
-its start maps the solution to itself, so values that it exchanges stay equal for all times.
+Classes are of one kind when their rows P(.|n) differ only in tokens of their own, which no other class has. They must
+also have equal priors, a next token of their own, equal starting logits and, with the residual connection, query tokens
+that no row contains. Then two permutations only rename tokens, next tokens and queries and map the set of all classes
+to itself: the exchange of two classes of one kind in one query, and the exchange of two queries with equal numbers of
+classes of each kind. A permutation that keeps the system and its start maps the solution to itself, so values that it
+exchanges stay equal for all times.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ NONE = -1
 
 
 class Members(NamedTuple):
-    """Which kind each class is of, and which of the different shared tokens a token is."""
+    """Index of the kind of each class, and index of each token among the different shared tokens."""
 
     kind: Ints  # (S,)
     shared: Ints  # (M,), -1 for tokens of one class
 
 
 class OwnTokens(NamedTuple):
-    """Different tokens that a class of a kind alone has; equal ones are counted."""
+    """Tokens that no other class has, for one class of a kind; equal ones are held once, with their number."""
 
     probability: Floats  # (d,)
     start: Floats  # (d,) logit at t = 0
@@ -42,7 +43,9 @@ class OwnTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Kinds:
-    """Kinds c of classes in types t of queries; shared tokens g that stay equal are one.
+    """C kinds of classes in T types of queries; shared tokens that stay equal are held once, as G different ones.
+
+    Queries are of one type when they have equal numbers of classes of each kind.
 
     Attributes
     ----------
@@ -57,13 +60,14 @@ class Kinds:
     shared : (C, G) array
         Probability of each different shared token, 0 where the kind does not have it.
     like_shared : (G,) array
-        Number of tokens that each of them stands for.
+        Number of tokens that each different shared token stands for.
     shared_start : (T, G) array
-        Its logit at t = 0.
+        Logit of each different shared token at t = 0, by type of query.
     own : list of OwnTokens
-        Tokens of one class, by kind.
+        For each kind, the tokens that one class alone has.
     members : callable
-        Gives the `Members`; of declared kinds, what has the size of all classes is made by this call only.
+        Returns the `Members`. For declared kinds (`SymmetricClasses`), no array is as large as all classes before this
+        call.
     """
 
     per_query: Ints
@@ -78,12 +82,12 @@ class Kinds:
 
     @cached_property
     def number(self) -> Ints:
-        """(C,) classes of each kind in all queries."""
+        """(C,) number of classes of each kind in all queries."""
         return np.asarray(self.per_query * self.num_queries[self.query_type])
 
     @cached_property
     def slot_of_shared(self) -> Ints:
-        """(T, G) number of the logit of each shared token in the queries of a type, -1 where they do not have it."""
+        """(T, G) index of the logit of each shared token in queries of each type, -1 where these lack the token."""
         has = np.zeros((self.num_queries.size, self.like_shared.size), np.bool_)
         np.logical_or.at(has, self.query_type, self.shared > 0)
         slots = np.full(has.shape, NONE)
@@ -92,7 +96,7 @@ class Kinds:
 
     @cached_property
     def first_own(self) -> Ints:
-        """(C + 1,) number of the first logit of the own tokens of each kind; the last is the number of all logits."""
+        """(C + 1,) index of the first logit of each kind's own tokens; the last entry is the number of all logits."""
         first = np.cumsum([0, *(own.like.size for own in self.own)])
         return np.asarray(first + np.count_nonzero(self.slot_of_shared >= 0))
 
@@ -103,30 +107,30 @@ class Kinds:
 
     @cached_property
     def copies(self) -> Floats:
-        """(num_slots,) logits of all queries that each different one stands for; equal tokens of a query are one."""
+        """(num_slots,) number of logits, over all queries, of each different logit; equal tokens count once."""
         has = self.slot_of_shared >= 0
         of_shared = np.broadcast_to(self.num_queries[:, None], has.shape)[has]
         return np.concatenate([of_shared, np.repeat(self.number, np.diff(self.first_own))]).astype(np.float64)
 
     @cached_property
     def start(self) -> Floats:
-        """(num_slots,) logits at t = 0."""
+        """(num_slots,) the different logits at t = 0."""
         return np.concatenate([self.shared_start[self.slot_of_shared >= 0], *(own.start for own in self.own)])
 
     def size(self, vocab_size: int) -> int:
-        """Number of state values of the mean field of all classes, each by itself (`systems.layout`)."""
+        """Number of state values of the mean field that holds each class by itself (`systems.layout`)."""
         rows = self.like_shared.size + int(self.number @ np.diff(self.first_own))
         columns = int(self.number.sum()) + int(vocab_size > self.number.sum())
         return int(self.copies.sum()) + rows * columns
 
     def entries(self, kind: int) -> tuple[Ints, Ints]:
-        """The different shared tokens of a class, and the logits of its tokens, the shared ones first."""
+        """Indices of a class's different shared tokens, and of the logits of its tokens, shared tokens first."""
         shared = np.flatnonzero(self.shared[kind])
         own = np.arange(self.first_own[kind], self.first_own[kind + 1])
         return shared, np.concatenate([self.slot_of_shared[self.query_type[kind], shared], own])
 
     def value_of_entry(self, classes: SequenceClasses, start: Floats) -> Ints:
-        """Number of the logit that acts on each stored entry of P, (nnz,); `start` (nnz,) holds them at t = 0."""
+        """Index of the logit that acts on each stored entry of P, (nnz,); `start` (nnz,) has these logits at t = 0."""
         members = self.members()
         kind, shared = members.kind[classes.class_of_entry], members.shared[classes.P.indices]
         values, in_several, own = (
@@ -144,7 +148,7 @@ class Kinds:
 
 
 def ranks(*columns: Floats | Ints) -> Ints:
-    """Number 0, 1, ... of each row of the columns, (n,) each, among the different rows in lexicographic order."""
+    """Rank 0, 1, ... of each row of the columns, (n,) each, among the different rows in lexicographic order."""
     if len(columns) == 1:
         return np.unique(columns[0], return_inverse=True)[1]
     order = np.lexsort(columns[::-1])
@@ -157,7 +161,7 @@ def ranks(*columns: Floats | Ints) -> Ints:
 
 
 def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: bool = False) -> Kinds | None:
-    """The kinds of the classes of a table, from sorted rows: O(nnz log nnz).
+    """The kinds of the classes of a table, found by sorting its rows in O(nnz log nnz).
 
     Parameters
     ----------
@@ -165,14 +169,15 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
     z_initial : (Q, M) array
         Attention logits at t = 0.
     most : float
-        Largest number of kinds that is of use.
+        Where there are more kinds than this, None is returned.
     asked : bool
-        Whether the user asked for kinds: then what does not fit into memory is refused, else None is returned.
+        Whether the user asked for kinds: if they do not fit into memory, True raises an error and False returns None.
 
     Returns
     -------
     Kinds or None
-        None where more than `most` kinds are found, and where classes share a next token.
+        None where there are more than `most` kinds, where classes share a next token, and, without `asked`, where the
+        kinds do not fit into memory.
 
     Raises
     ------
@@ -233,7 +238,7 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
 
 
 def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
-    """Number owners 0, 1, ...: equal for equal labels, (owners,), and equal numbers of each content, (n,) by owner."""
+    """Number the owners, equally where labels, (owners,), and multisets of content, (n,) with its `owner`, agree."""
     ends = np.cumsum(np.bincount(owner, minlength=label.size))
     rows = np.split(content[np.lexsort((content, owner))], ends[:-1])
     known: dict[tuple[int, bytes], int] = {}

@@ -1,4 +1,4 @@
-"""Sequence classes in blocks of like classes: any number of them, held as blocks and counts."""
+"""Sequence classes in blocks of one kind each, in any number: only blocks and counts are held in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ARRAYS = ("P", "query", "next_token", "prior", "queries", "query_index", "next_
 
 @dataclass(frozen=True, init=False)
 class ClassKind:
-    """Like classes: equal probabilities on the common tokens and on distinct tokens of their own.
+    """A kind of classes: all have the same probabilities of the common tokens, and of distinct tokens of their own.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class ClassKind:
         if abs(total - 1) > ROW_SUM_TOLERANCE:
             raise InputError(
                 f"expected common and distinct to sum to 1, received a sum of {total:.9g} over "
-                f"{len(checked['common'])} and {len(checked['distinct'])}; divide both by it"
+                f"{len(checked['common'])} and {len(checked['distinct'])}; divide both by this sum"
             )
         checked["classes_per_query"] = whole("classes_per_query", classes_per_query, 1, LARGEST_NUMBER)
         checked["weight"] = positive("weight", weight)
@@ -81,12 +81,12 @@ class ClassKind:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """Those of the common tokens, then those of the distinct tokens."""
+        """Probabilities of the common tokens, then those of the distinct tokens."""
         return self.common + self.distinct
 
 
 class SymmetricClasses(SequenceClasses):
-    """Sequence classes that hold blocks of like classes; arrays of all classes are built when they are read.
+    """Sequence classes held as blocks of one kind each; arrays of all classes are built when they are first read.
 
     Build them with `symmetric_classes`, `syn_small`, `syn_medium` or `single_common_token`.
 
@@ -107,18 +107,18 @@ class SymmetricClasses(SequenceClasses):
     kinds : tuple of ClassKind
     num_queries : int
     classes_per_query : int
-        Of all kinds.
+        Number of classes of all kinds in each query.
 
     Raises
     ------
     InputError
-        Numbers out of range or beyond 2^53; kinds with different numbers of common tokens. Reading an array of all
-        classes (P, query, next_token, prior, ...) that does not fit into memory.
+        A number is out of range or beyond 2^53, or kinds have different numbers of common tokens. Later: an array of
+        all classes (P, query, next_token, prior, ...) is read and does not fit into memory.
 
     Notes
     -----
-    Tokens: the common ones first, then the distinct ones of one class after the other. Classes: query after query, in
-    each query kind after kind.
+    Tokens are numbered with the common ones first, then the distinct ones of one class after the other. Classes are
+    numbered query after query, and within a query kind after kind.
 
     Examples
     --------
@@ -143,8 +143,8 @@ class SymmetricClasses(SequenceClasses):
         for number, kind in enumerate(self.kinds):
             if (found := len(kind.common)) != self.num_common:
                 raise InputError(
-                    f"expected as many common tokens in every kind, received {self.num_common} in kind 0 and {found} "
-                    f"in kind {number}; all classes share all common tokens"
+                    f"expected equally many common tokens in every kind, received {self.num_common} in kind 0 and "
+                    f"{found} in kind {number}; all classes share all common tokens"
                 )
         self.num_queries = whole("num_queries", num_queries, 1, LARGEST_NUMBER)
         self.classes_per_query = sum(kind.classes_per_query for kind in self.kinds)
@@ -182,7 +182,7 @@ class SymmetricClasses(SequenceClasses):
 
     @cached_property
     def exchangeable(self) -> Kinds:
-        """The different kinds; `kind_of_block` says which of them each given kind is."""
+        """The different kinds: equal given kinds are one; `kind_of_block` gives the index here of each given kind."""
         blocks = np.unique(self.kind_of_block, return_index=True)[1]
         shared, group, like = self._common
         own = []
@@ -208,13 +208,13 @@ class SymmetricClasses(SequenceClasses):
 
     @property
     def _rows(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-        """Probabilities of shared and of own tokens, by given kind; one class alone shares no token."""
+        """Probabilities of shared and of own tokens of each given kind; a single class shares no token."""
         alone = self.num_classes == 1
         return [((), kind.probabilities) if alone else (kind.common, kind.distinct) for kind in self.kinds]
 
     @cached_property
     def kind_of_block(self) -> Ints:
-        """(kinds,) number of each given kind among the different ones: a kind given twice counts as one."""
+        """(kinds,) index of each given kind among the different kinds: a kind given twice counts as one."""
         rows = zip(self._rows, self.kinds, strict=True)
         keys = [(shared, tuple(sorted(own)), kind.weight) for (shared, own), kind in rows]
         different = list(dict.fromkeys(keys))
@@ -222,7 +222,7 @@ class SymmetricClasses(SequenceClasses):
 
     @cached_property
     def _common(self) -> tuple[Floats, Ints, Ints]:
-        """Different common tokens, (different kinds, G); which of them each common token is; how many each is."""
+        """Probabilities of G different common tokens, (different kinds, G); index of each token among them; counts."""
         blocks = np.unique(self.kind_of_block, return_index=True)[1]
         table = np.array([self._rows[b][0] for b in blocks], dtype=np.float64).reshape(blocks.size, -1)
         if not table.size:
@@ -238,7 +238,7 @@ class SymmetricClasses(SequenceClasses):
         return Members(np.tile(np.repeat(self.kind_of_block, counts), self.num_queries), shared)
 
     def slots_of_kind(self, kind: int) -> Ints:
-        """Numbers of the logits of the tokens of a class of a given kind, the common ones first, (C + D,)."""
+        """Indices of the logits of the tokens of a class of a given kind, common tokens first, (C + D,)."""
         c, found = self.kind_of_block[kind], self.exchangeable
         own = found.first_own[c] + np.searchsorted(found.own[c].probability, self._rows[kind][1])
         return np.concatenate([self._common[1], own])
@@ -255,7 +255,7 @@ class SymmetricClasses(SequenceClasses):
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> SymmetricClasses:
-        """Classes from what `to_json` gives."""
+        """Classes from the result of `to_json`."""
         return cls(**content)
 
     def __eq__(self, other: object) -> bool:
@@ -270,7 +270,7 @@ class SymmetricClasses(SequenceClasses):
     __hash__ = None  # compared by content, so not hashable
 
     def _content(self) -> tuple[Any, ...]:
-        """What defines the classes, the same for every way to write them: blocks of like neighbours are joined."""
+        """What defines the classes, however they were written: neighbouring blocks of equal kinds are joined."""
         blocks: list[list[Any]] = []
         for kind in self.kinds:
             common = kind.common if self.num_classes > 1 else ()  # of one class alone, no token is shared
@@ -307,7 +307,7 @@ class SymmetricClasses(SequenceClasses):
         """
         entries = self.num_entries
         remedy = (
-            "integrate(MeanField(...)) and trajectory.of_class(kind), which keep one class a kind, or fewer classes"
+            "integrate(MeanField(...)) and trajectory.of_class(kind), which keep one class of a kind, or fewer classes"
         )
         require_memory(f"{self.num_classes} classes, each by itself,", float(BYTES_PER_ENTRY * entries), remedy)
         if entries > LARGEST_TABLE:
@@ -338,7 +338,7 @@ class SymmetricClasses(SequenceClasses):
 
     # -- one class of a kind -------------------------------------------------------------------------------
     def check_kind(self, kind: int) -> int:
-        """Return the number of a kind as an int.
+        """Return the index of a kind as an int.
 
         Raises
         ------
@@ -348,7 +348,7 @@ class SymmetricClasses(SequenceClasses):
         return whole("kind", kind, 0, len(self.kinds) - 1)
 
     def first_of_kind(self, kind: int) -> int:
-        """Number of the first class of a kind."""
+        """Index of the first class of a kind."""
         return sum(each.classes_per_query for each in self.kinds[: self.check_kind(kind)])
 
     def tokens_of_kind(self, kind: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -372,12 +372,12 @@ def symmetric_classes(
     num_queries: int = 1,
     vocab_size: int | None = None,
 ) -> SymmetricClasses:
-    """Blocks of like classes in any number: what is held does not grow with the number of classes.
+    """Any number of classes in blocks of one kind each; the memory needed does not grow with the number of classes.
 
-    Every query has the same classes. Each class has a next token of its own, the common tokens, and distinct tokens
-    that no other class has. A `MeanField` of these classes is integrated on one value for all values of z and Y that
-    stay equal, so that an evaluation for 10^9 classes costs what one for two costs; read it by
-    `trajectory.of_class(kind)`.
+    Every query has the same kinds of classes. Each class has a next token of its own, the common tokens, and distinct
+    tokens that no other class has. `integrate` replaces all values of z and Y of a `MeanField` that stay equal by one
+    value, so that an evaluation of the right-hand side costs as much for 10^9 classes as for two.
+    `trajectory.of_class(kind)` reads the result.
 
     Parameters
     ----------

@@ -122,14 +122,15 @@ def _synthetic(num_queries: int, classes_per_query: int) -> SymmetricClasses:
 def single_common_token(
     num_classes: int, num_distinct: int, common_probability: float, vocab_size: int | None = None
 ) -> SymmetricClasses:
-    """K classes of one query that share one common token (Theorem 4; finding F4).
+    """K classes of one query that share one common token, as in Theorem 4.
 
     Parameters
     ----------
     num_classes : int
         K >= 1.
     num_distinct : int
-        Distinct tokens per class, weights linspace(0.1, 1, num_distinct) scaled to 1 - common_probability.
+        Distinct tokens per class; their probabilities are proportional to linspace(0.1, 1, num_distinct) and sum to
+        1 - common_probability.
     common_probability : float
         P(l_c|n), in (0, 1).
     vocab_size : int, optional
@@ -164,7 +165,7 @@ def single_common_token(
 
 
 def profile(num_distinct: int) -> Floats:
-    """Shares of the distinct tokens of `single_common_token` (d,), in proportion to linspace(0.1, 1, d)."""
+    """Relative weights of the distinct tokens of `single_common_token`, (d,): linspace(0.1, 1, d) over its sum."""
     weights = np.linspace(0.1, 1.0, num_distinct)
     return np.asarray(weights / weights.sum())
 
@@ -182,8 +183,9 @@ def random_classes(
     """Random classes with Dirichlet(2) token profiles, weakly or strongly correlated.
 
     Every class mixes a profile over its distinct tokens with a profile over the tokens common to all classes.
-    With "weak" the share of the common tokens is lowered until |lambda_1(E)| < 1/K. With "strong" it is raised,
-    and the common profiles are moved towards their mean, until |lambda_1(E)| >= 1/K.
+    With "weak" the total probability of the common tokens is lowered until |lambda_1(E)| < 1/K, with E the overlap
+    matrix (`SequenceClasses.E`). With "strong" this probability is raised, and the common profiles are moved towards
+    their mean, until |lambda_1(E)| >= 1/K.
 
     Parameters
     ----------
@@ -199,7 +201,7 @@ def random_classes(
         V; default max(M, K).
     correlation : {"weak", "strong"}
     uniform_prior : bool
-        False draws the class weights from Dirichlet(2).
+        True gives all classes the same prior; False draws the priors from Dirichlet(2).
     seed : int
         Seed of this instance; the same seed gives the same classes.
 

@@ -56,10 +56,10 @@ def checked_probabilities(P: Any) -> Any:
 
 
 def _sparse_rows(P: Any) -> Any:
-    """Sparse P, copied into a csr array, after checking that no index leads out of its arrays: kernels would follow it.
+    """Sparse P, copied into a csr array, after checking that no index points outside its arrays: kernels would read it.
 
-    scipy checks coo, dia and dok when it copies them, csr, csc and bsr when it is asked to, but not lengths in lil, nor
-    an indptr that falls so far that its differences overflow.
+    scipy checks coo, dia and dok arrays when it copies them, and csr, csc and bsr arrays on request. It does not check
+    the lengths of rows in lil arrays, nor an indptr that falls so far that its differences overflow.
     """
     from scipy import sparse
 
@@ -67,9 +67,9 @@ def _sparse_rows(P: Any) -> Any:
         if P.format in ("csr", "csc", "bsr") and (
             P.indptr.dtype.kind != "i" or P.indptr[0] != 0 or (P.indptr[1:] < P.indptr[:-1]).any()
         ):
-            raise ValueError("an indptr that is not of whole numbers that rise from 0")
+            raise ValueError("an indptr that does not start at 0, falls, or is not of whole numbers")
         if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
-            raise ValueError("rows with another number of indices than of values")
+            raise ValueError("rows whose numbers of indices and of values differ")
         # What is made of P holds arrays of its entries, classes and tokens.
         require_memory("P", 48.0 * max(P.nnz, *P.shape), "fewer classes or tokens")
         if P.format in ("csr", "csc", "bsr"):
@@ -92,17 +92,17 @@ def checked_ids(name: str, ids: ArrayLike, S: int) -> NDArray[np.int64]:
 
 
 def checked_vocab_size(vocab_size: int | None, M: int, next_tokens: int) -> int:
-    """V, given or the default, after checking it against the number of next tokens."""
+    """Return V (for None the default) after checking that it is not below the number of next tokens."""
     if vocab_size is None:
         return max(M, next_tokens, 2)
     return whole("vocab_size, which counts every next token,", vocab_size, max(2, next_tokens))
 
 
 def require_comparable(weights: NDArray[np.float64]) -> None:
-    """Raise when positive weights differ so much that their quotients leave the range of numbers."""
+    """Raise when positive weights differ so much that their quotients leave the range of float64."""
     least, most = weights.min(), weights.max()
     if least / most < np.finfo(np.float64).tiny:
-        raise InputError(f"expected weights within a factor 1e307, received {least}..{most}; rescale them")
+        raise InputError(f"expected weights within a factor of 1e307, received {least} to {most}; rescale them")
 
 
 def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
@@ -118,9 +118,9 @@ def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
 
 
 class Kept:
-    """What systems of the same classes share: the last thing of each kind that was made from them and a start.
+    """Objects that systems of the same classes share: of each kind, the last one, with the start it was made from.
 
-    It is not copied with its owner: pickles and deep copies are empty.
+    The objects are not copied with their owner: pickles and deep copies are empty.
 
     Examples
     --------
@@ -142,9 +142,9 @@ class Kept:
         self._last.clear()
 
     def get_or_make(self, kind: Hashable, start: bytes, make: Callable[[], Made]) -> Made:
-        """What was made of this kind from this start, or what `make` now makes.
+        """Return the object of this kind that was made from this start; if there is none, make and keep it.
 
-        Two threads that ask at the same time may both make it; what they make must be equal.
+        Two threads that ask at the same time may both call `make`; their objects must be equal.
         """
         known = self._last.get(kind)
         if known is None or known[0] != start:
@@ -335,7 +335,7 @@ class SequenceClasses:
         return self.P.indices[self.P.indptr[n] : self.P.indptr[n + 1]]
 
     def check_class(self, n: int) -> int:
-        """Return class number `n` as an int.
+        """Return the index `n` of a class as an int.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class SequenceClasses:
 
     @cached_property
     def kept(self) -> Kept:
-        """What systems of these classes share: the layout of their state, and what was found of its symmetries."""
+        """Objects that systems of these classes share: the layout of their state, and its symmetries once found."""
         return Kept()
 
     @cached_property
@@ -370,7 +370,7 @@ class SequenceClasses:
 
     @cached_property
     def z_coordinates(self) -> tuple[Ints, Ints]:
-        """(query row, token) of every attention logit that can move: the union of supports per query."""
+        """(query row, token) of every attention logit that can move: for each query, the tokens of its classes."""
         keys, _ = self._z_keys
         return _read_only(keys // self.num_tokens), _read_only(keys % self.num_tokens)
 
@@ -451,7 +451,7 @@ class SequenceClasses:
         return np.ascontiguousarray(finite_array("attention logits", z, shape, advice=advice))
 
     def attention_entries(self, z: ArrayLike | None = None) -> Floats:
-        """Attention c_n[l] (5) on the stored entries of P, for infinite sequences.
+        """Attention c_n[l] of Eq. (5) on the stored entries of P, for infinite sequences.
 
         Parameters
         ----------
@@ -467,7 +467,7 @@ class SequenceClasses:
         return self.attention_from_support(self.check_z(z)[query, token])
 
     def attention_from_support(self, z_support: Floats) -> Floats:
-        """Attention c_n[l] (5) on the stored entries of P, from the logits that can move.
+        """Attention c_n[l] of Eq. (5) on the stored entries of P, from the logits that can move.
 
         Parameters
         ----------
@@ -495,13 +495,13 @@ class SequenceClasses:
         z : (Q, M) array_like, optional
             Attention logits; default 0.
         residual : bool
-            Whether the query's vector is added.
+            Whether the embedding e_psi(n) of the query is added.
 
         Returns
         -------
         (S, R) scipy.sparse.csr_array
-            One row per class. R = M without the residual; with it max(M, largest query id + 1), because the
-            query is a row of Y as well.
+            One row per class. R = M without the residual connection. With it R = max(M, largest query id + 1), because
+            Y then has a row for each query as well.
         """
         from scipy import sparse
 
@@ -520,7 +520,7 @@ class SequenceClasses:
         return sparse.csr_array(sparse.diags_array(scale) @ inputs)
 
     def gram(self, z: ArrayLike | None = None, residual: bool = False) -> Floats:
-        """Gram matrix G = F^T F of the decoder inputs (Appendix D.1).
+        """Gram matrix G = F^T F of the decoder inputs, which are the columns of F (Appendix D.1).
 
         Parameters
         ----------

@@ -1,10 +1,10 @@
 """netCDF files with a digest: written completely or not at all, and read with one error for every kind of damage.
 
 A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end.
-HDF5 does not look behind its own end, so xarray and every other reader of netCDF-4 opens the file. The digits are the
-SHA-256 of the SHA-256 digests (32 bytes each) of the data in blocks of 1 MiB, the last one shorter; several threads
-compute them. The digest is checked before HDF5 opens the file: on damaged data the library may crash, never return, or
-return other numbers.
+HDF5 ignores what follows its data, so xarray and every other reader of netCDF-4 opens the file. To compute the digits,
+the data is cut into blocks of 1 MiB (the last one may be shorter); the SHA-256 digests of the blocks, of 32 bytes each,
+are concatenated, and the digits are the SHA-256 of the result. Several threads compute them. The digest is checked
+before HDF5 opens the file: on damaged data the library may crash, never return, or return wrong numbers.
 
 The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 3".
 """
@@ -55,8 +55,8 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
     Raises
     ------
     InputError
-        The folder is missing, the file cannot be written, or it would have more than 1000 variables and dimensions,
-        which reading refuses.
+        The folder is missing, the file cannot be written, or it would have more than 1000 variables and dimensions, the
+        most that `reading_netcdf` accepts.
     """
     if (objects := len({*dataset.variables, *dataset.dims})) > MOST_OBJECTS:
         raise InputError(
@@ -72,7 +72,7 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
 
 
 def _hdf5(dataset: xarray.Dataset) -> memoryview:
-    """The HDF5 file in memory: on a full disk HDF5 ends the process when it cannot write what it holds back."""
+    """The HDF5 file, made in memory: HDF5 ends the process when the disk is too full for the data in its buffers."""
     import h5netcdf
     from xarray.backends import H5NetCDFStore
 
@@ -85,7 +85,7 @@ def _hdf5(dataset: xarray.Dataset) -> memoryview:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM act after the block: inside HDF5 an exception is lost, and a lock of a thread may stay."""
+    """Delay Ctrl-C and SIGTERM until the block ends: inside HDF5 an exception is lost, and a lock may stay taken."""
     came: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()  # other threads see no signals
     waiting = (signal.SIGINT, signal.SIGTERM) if is_main else ()

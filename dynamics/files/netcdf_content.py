@@ -1,4 +1,4 @@
-"""The content of a netCDF file as plain arrays, without what lies outside of the file.
+"""The content of a netCDF file as plain arrays; nothing outside the file is read.
 
 A file may name other local files in links, external storage and virtual datasets. Such files are refused, whoever
 wrote them. `snapdyn.dynamics.traces.reading` runs this module as a program of its own, which starts quickly
@@ -24,7 +24,7 @@ REFUSED = 3  # exit code of the program for a `RefusedContent`, whose message is
 
 
 class RefusedContent(ValueError):
-    """A file holds something that is never read; the message continues "received 'x.nc', which ..."."""
+    """Raised for a file with content that is never read; the message continues "received 'x.nc', which ..."."""
 
 
 class Variable(NamedTuple):
@@ -82,8 +82,8 @@ def read_content(path: str | os.PathLike[str], most_bytes: float) -> Content:
     Raises
     ------
     RefusedContent
-        The file refers to other files, holds more than 1000 objects, types other than numbers and text, or more than
-        `most_bytes`.
+        The file refers to other files, has more than 1000 objects, has values that are neither numbers nor text, or
+        declares more than `most_bytes`.
     Exception
         What h5py and h5netcdf raise for damaged files.
     """

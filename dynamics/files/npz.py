@@ -1,4 +1,4 @@
-"""npz files that other programs wrote: nothing is unpickled, and no array is made before its size is compared."""
+"""npz files that other programs wrote: nothing is unpickled, and sizes are checked before memory is taken."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
     Raises
     ------
     InputError
-        The file is damaged, or holds other things than plain arrays; the sizes that it declares do not fit into the
-        free memory, or are not those of its content.
+        The file is damaged, or holds anything but plain arrays; or the sizes that it declares do not fit into the free
+        memory or differ from those of its content.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -62,7 +62,7 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
 
 
 def _check_header(file: IO[bytes], size: int) -> None:
-    """Check that the header of an array declares what `size` bytes hold: numpy takes the memory that it declares."""
+    """Check that the header of an array declares `size` bytes, as the array has: numpy allocates what it declares."""
     shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     declared = file.tell() + math.prod(shape) * dtype.itemsize
     if declared != size or dtype.hasobject:

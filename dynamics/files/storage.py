@@ -114,8 +114,8 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
     Raises
     ------
     InputError
-        The folder cannot be created, or not be written to; what has the name of a file is no regular file, or a link
-        to a file in a folder that cannot be written to.
+        The folder cannot be created or written to; or one of `files` exists and is no regular file, or is a link into
+        a folder that cannot be written to.
     """
     folder = Path(path)
     try:
@@ -135,7 +135,7 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
 
 
 def _file_behind(path: Path) -> Path:
-    """Return the file that is written at `path`, new or regular: where it is a link, the file that this leads to."""
+    """Return the file to write for `path`: `path` itself if it is new or a regular file, its target if it is a link."""
     try:
         kind = stat.S_IFMT(os.stat(path).st_mode)
     except OSError:
@@ -219,14 +219,14 @@ def record_text(member: str, body: str) -> str:
 
 
 def record_body(member: str, text: str) -> Any:
-    """Value of `member` in a text of `record_text`.
+    """Value of `member` in a text that `record_text` made.
 
     Raises
     ------
     ValueError
         The text is not whole, or its content does not match its digest.
     RecursionError
-        The content is nested too deep; with its digest, so that it is no damage by chance.
+        The content is nested too deep, although its digest is right: this is no accidental damage.
     """
     # The digest is checked before the text is parsed.
     body = text[len(record_text(member, "")) - 1 : -1]
@@ -236,14 +236,14 @@ def record_body(member: str, text: str) -> Any:
 
 
 def read_record(path: Path, member: str) -> Any:
-    """Value of `member` in a file of `write_record`.
+    """Value of `member` in a file that `write_record` wrote.
 
     Raises
     ------
     FileNotFoundError
         There is no such file.
     one of DAMAGED
-        The file cannot be used; also what is no regular file, such as a folder or a named pipe.
+        The file cannot be used, or is not a regular file but, for example, a folder or a named pipe.
     """
     # To open a named pipe would wait for a writer.
     if not stat.S_ISREG(path.stat().st_mode):

@@ -65,8 +65,8 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Raises
     ------
     InputError
-        The file cannot be read or run (with the line and the error), registers nothing, or takes a name that a
-        registry has. All registries are then as they were.
+        The file cannot be read or run (the message gives the line and the error), registers nothing, or takes a name
+        that a registry already has. All registries are then left as they were before.
     """
     file = existing_file("a Python file", path).absolute()
     code, digest = _compiled(path, file)
@@ -118,9 +118,9 @@ def _compiled(path: str | os.PathLike[str], file: Path) -> tuple[CodeType, str]:
 
 
 def _run(code: CodeType, file: Path, path: str) -> None:
-    """Run a file's code as a module that cannot be imported.
+    """Run a file's code as a module that cannot be imported by its name.
 
-    Functions of the file then travel to other processes as code, not as a name.
+    Functions of the file are therefore sent to other processes as code, not as a name.
     """
     module = ModuleType(f"snapdyn_loaded_{file.stem}")
     module.__file__ = str(file)
@@ -137,7 +137,7 @@ def _run(code: CodeType, file: Path, path: str) -> None:
 
 @contextmanager
 def taken_back_on_failure() -> Iterator[None]:
-    """Leave every registry as it was when the block raises; one that the block created keeps our own entries."""
+    """If the block raises, reset every registry to what it was; a new one keeps the entries of snapdyn itself."""
     before = {id(registry): dict(registry) for registry in registries()}
     try:
         yield
@@ -148,7 +148,7 @@ def taken_back_on_failure() -> Iterator[None]:
 
 
 def described(error: BaseException, file: str) -> str:
-    """Error in one phrase: its kind, its message, and the last line of `file` (else of any file) that it passed."""
+    """Error in one phrase: type, message, and the last line of its traceback in `file`, or in any file if none is."""
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((f for f in reversed(frames) if f.filename == file), frames[-1] if frames else None)
     message = " ".join(str(error).split())

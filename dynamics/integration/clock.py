@@ -27,7 +27,7 @@ class Clock:
     Attributes
     ----------
     scale : float or None
-        t_s in batch-size-1 steps; None for t itself.
+        The time scale t_s in batch-size-1 steps; None: the variable is t itself.
     """
 
     scale: float | None
@@ -59,7 +59,7 @@ class Clock:
         return in_log_time
 
     def jacobian(self, system: System) -> Callable[[float, Floats], Floats]:
-        """Derivative of `derivative` by the state, (tau, state) -> (n, n), of a system that `has_jacobian`."""
+        """Jacobian of `derivative` in the state, (tau, state) -> (n, n), for a system that `has_jacobian`."""
 
         def matrix(tau: float, state: Floats) -> Floats:
             state = np.ascontiguousarray(state)

@@ -35,8 +35,8 @@ _SETTING_UP = threading.Lock()
 def _quiet_sundials() -> tuple[Any, Any]:
     """Import the solver so that it does not print its errors, which are in the message of the run.
 
-    scikit-sundae has no option for it: its error handler calls `print`, which the module looks up once, when it is
-    first imported. Where the user's program has imported it before, it prints.
+    scikit-sundae has no option for this: its error handler calls `print`, which the module looks up once, when it is
+    first imported. If the user's program imported scikit-sundae earlier, the errors are printed.
     """
     with _SETTING_UP:
         if "sksundae" not in sys.modules:
@@ -56,7 +56,7 @@ def _quiet_sundials() -> tuple[Any, Any]:
 
 
 class CVODESolver:
-    """BDF of order 1 to 5 with Newton's method and GMRES, with the attributes of scipy's solvers that `integrate` uses.
+    """BDF of order 1 to 5 with Newton's method and GMRES; has the attributes of scipy's solvers that `integrate` uses.
 
     GMRES needs products of the Jacobian with vectors only: analytic ones for MeanField without residual connection
     and for systems that define `write_jacobian_product`, difference quotients of SUNDIALS for other systems. There is
@@ -66,7 +66,7 @@ class CVODESolver:
     ----------
     system : System
     clock : Clock
-        t or log(1 + t/t_s); `t`, `t_old` and `t_bound` below are values of this variable.
+        t or log(1 + t/t_s); the attributes `t`, `t_old` and `t_bound` are values of this variable.
     t_end : float
         In batch-size-1 steps.
     rtol : float
@@ -151,7 +151,7 @@ class CVODESolver:
         return None
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """States inside the last step, (n,) or (n, N), of the order of the method; valid until the next step."""
+        """Interpolant of the method's order that gives states inside the last step, (n,) or (n, N), until the next."""
 
         def interpolate(tau: float | Floats) -> Floats:
             inside = np.clip(np.atleast_1d(tau), self.t_old, self.t)

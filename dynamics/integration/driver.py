@@ -58,10 +58,10 @@ def integrate(
     system : System
         One of `sd.dynamics.SYSTEMS`, or another subclass of System.
     t_eval : (N,) array
-        Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Later, the squares
-        in the error estimate of a step are below the smallest float64: the estimate would be 0.
+        Times in batch-size-1 steps, strictly increasing, from 0 to 1e145; 1e-2 to 1e12 is usual. Beyond 1e145 the
+        squares in the error estimate of a step are below the smallest float64, and the estimate would be 0.
     rtol : float
-        Relative local error tolerance on the state values: z and Y, or V h for systems that carry h.
+        Relative local error tolerance of the state values: z and Y, or z and V h for systems with h in place of Y.
     atol : float
         Absolute local error tolerance.
     events : mapping of str to Event, optional
@@ -70,34 +70,36 @@ def integrate(
     save_decoder : bool
         Save Y as well (N x rows x columns numbers).
     progress : callable, optional
-        Called as progress(t, fraction) about ten times a second; `fraction` of the run in the integration variable.
+        Called as progress(t, fraction) about ten times a second; `fraction` is the part of the run that is done, in the
+        integration variable.
 
     Other Parameters
     ----------------
     method : str
-        "auto": "compiled" for the systems that are compiled, else DOP853; CVODE for rate ratios at which it is faster
-        (docs/how_to/integrators.md). `trajectory.stats` names the method. Or "compiled" (DOP853 without Python between
-        steps), a scipy solver by name (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE (BDF of SUNDIALS without a
-        Jacobian matrix), or RKC, for large problems at loose tolerances (text): explicit, of second order, with steps
-        that the fastest rate does not limit.
+        "auto" takes CVODE for rate ratios at which it is faster (docs/how_to/integrators.md), else "compiled" for the
+        systems that are compiled and DOP853 for others. `trajectory.stats` names the method. Other values: "compiled"
+        (DOP853 without Python between steps), a solver of scipy (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE (BDF of
+        SUNDIALS without a Jacobian matrix), and RKC, for large problems at loose tolerances, such as text: it is
+        explicit and of second order, and the fastest rate does not limit its steps.
         LSODA runs with a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic
         one (from_sympy).
     log_time : bool or None
-        Integrate in log(1 + t/t_s), t_s = 1/max rate. None: for LSODA, BDF, Radau and CVODE if the last time is
-        beyond 100 t_s; explicit methods do not gain from it.
+        Integrate in log(1 + t/t_s), where t_s is 1 over the fastest rate. None: this is done for LSODA, BDF, Radau and
+        CVODE if the last time is beyond 100 t_s; explicit methods do not gain from it.
     z_only : bool
-        Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants;
-        both cost more than z in large systems.
+        Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants: in
+        large systems, loss and invariants cost more than z.
     most_evaluations : int, optional
-        A run that takes more evaluations of the right-hand side fails. The last steps may exceed the number. None: a
-        run is refused, or ends, where it is estimated to take more than 1.2e12 multiplications (five minutes on one
-        core, or more).
+        A run that takes more evaluations of the right-hand side fails; its last steps may exceed this number. None: a
+        run that is estimated to take more than 1.2e12 multiplications (five minutes on one core, or more) is refused,
+        or ends once the estimate says so.
     reduce : "auto", True or False
-        Integrate one value of all that stay equal by symmetry (docs/how_to/numerics.md); results are those of the full
-        system up to rounding where the symmetric path is stable (`growth_of_differences` tells). For MeanField,
-        FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with the integrator that "auto" takes for them, DOP853.
-        "auto": 1000 state values or more, at most half as many kinds as classes and at most half of the values.
-        `trajectory.stats` gives the number of values in "state_size" and that of the full system in "full_state_size".
+        Integrate one value in place of all that stay equal by symmetry (docs/how_to/numerics.md). Results are those of
+        the full system up to rounding where the symmetric path is stable (`growth_of_differences` tells). It works for
+        MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with their default integrator, DOP853.
+        "auto" reduces systems of 1000 state values or more, if there are at most half as many kinds of classes as
+        classes, and at most half of the state values remain. `trajectory.stats` gives the number of values in
+        "state_size" and that of the full system in "full_state_size".
 
     Returns
     -------
@@ -109,9 +111,9 @@ def integrate(
     Raises
     ------
     InputError
-        Unsorted, negative, empty, non-finite or too late times, or more than fit into memory; rates that float64
-        cannot hold in log time; unknown method; tolerances that are not positive;
-        reduce=True for another system or method.
+        Unsorted, negative, empty, non-finite or too late times, or more times than fit into memory; rates that float64
+        cannot hold in log time; an unknown method; tolerances that are not positive; reduce=True for a system or
+        method that cannot be reduced.
 
     Examples
     --------
@@ -139,7 +141,7 @@ def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
 
 @dataclass
 class _Run:
-    """A run; in an ensemble its parts in Python are made for many runs at once, and its steps in a thread."""
+    """A run; in an ensemble, what runs in Python is done for many runs at once, and the steps in a thread per run."""
 
     system: System
     plan: Plan
@@ -151,7 +153,7 @@ class _Run:
 
 
 def _recorded(system: System, request: Request, stop: threading.Event) -> Recorder:
-    """Make the steps of a run; what it saved is not yet converted to observables."""
+    """Make the steps of a run; the saved states are not yet converted to observables."""
     return _ended(_made(_prepared(system, request), request, stop), request)
 
 
@@ -188,7 +190,7 @@ def _made(run: _Run, request: Request, stop: threading.Event) -> _Run:
 
 
 def _ended(run: _Run, request: Request) -> Recorder:
-    """What a run has saved, with how it ended."""
+    """Return the recorder of a run, with how the run ended."""
     system, plan, recorder, solver = run.system, run.plan, run.recorder, run.solver
     if solver is not None and run.status != "interrupted":
         recorder.last = plan.clock.to_time(solver.t), solver.y.copy()
@@ -209,14 +211,14 @@ def _ended(run: _Run, request: Request) -> Recorder:
 
 
 def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
-    """The run of `request` at N increasing times within it, with its decoder."""
+    """Make the run of `request` again, saving it with its decoder at N increasing times within it."""
     return run(full, replace(request, t_eval=times, progress=None, events=None, save_decoder=True), NEVER)
 
 
 def _states(full: System, request: Request, times: Floats) -> Floats:
     """States (N, size) of the run of `request` at N increasing times within it: the run is made again.
 
-    The steps do not depend on the times at which a run is saved, so these are values of its own dense output.
+    The steps do not depend on the times at which a run is saved, so these states are on the run's own dense output.
     """
     request = replace(request, progress=None, events=None, save_decoder=True)
     plan = plan_run(full, request)
@@ -297,7 +299,7 @@ def integrate_many(
     Raises
     ------
     InputError
-        As in `integrate`, with the number of the member; or what is no list of systems.
+        As in `integrate`, with the number of the member; or `systems` is not a list of systems.
 
     Examples
     --------
@@ -336,7 +338,7 @@ def integrate_many(
 def _prepared_together(
     systems: Sequence[System], numbers: Sequence[int], request: Request, stop: threading.Event
 ) -> dict[int, _Run]:
-    """Runs of small systems by number, ready to make steps: one after the other takes less time than in threads."""
+    """Runs of small systems by number, ready to make steps: preparing them in turn takes less time than in threads."""
     prepared: dict[int, _Run] = {}
     if request.events or request.save_decoder or request.times[-1] == 0:
         return prepared
@@ -411,7 +413,7 @@ def _step_by_step(
 def _compiled_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
-    """Let the compiled integrator make steps and saves for a tenth of a second at a time; as `_step_by_step`."""
+    """Let the compiled integrator make steps and saves for a tenth of a second at a time; return as `_step_by_step`."""
     times, clock, progress = recorder.times, plan.clock, request.progress
     save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
     # With the decoder all states are kept: the trajectory then looks into this array.
@@ -469,7 +471,7 @@ def _compiled_steps(
 
 
 def _samples(solver: Any) -> Rows:
-    """Rows for the samples of some steps, in which events are looked for."""
+    """Rows for the samples of some steps; events are searched for between the samples."""
     size = solver.y.size
     rows = SAMPLES * max(1, min(STEPS_SAMPLED, FIRST_NUMBERS_AT_ONCE // (SAMPLES * size)))
     return Rows(np.empty(rows), np.empty((rows, size)), np.empty(rows if solver.knows_loss else 0))
@@ -480,7 +482,7 @@ def _stopped_by(watcher: EventWatcher, stop: float) -> str:
 
 
 def _too_many_evaluations(most_evaluations: int) -> str:
-    """Message of a run that was stopped; without the time reached, which depends on how steps are called."""
+    """Message of a stopped run. It leaves out the time reached, which depends on how many steps a call makes."""
     return (
         f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
         "looser rtol, another method, slower rates or an earlier last time"

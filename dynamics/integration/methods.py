@@ -35,8 +35,8 @@ def plan_run(full: System, request: Request) -> Plan:
     Raises
     ------
     InputError
-        The method cannot integrate this system, or not on one value for all that stay equal; or the run does not fit
-        into memory, or is estimated to take too long and has no limit of its own.
+        The method cannot integrate this system, or cannot reduce it by symmetry; or the run does not fit into memory;
+        or it is estimated to take too long and `most_evaluations` is not given.
     """
     plan = _chosen(full, request)
     if plan.interrupted or request.times[-1] == 0:
@@ -57,7 +57,7 @@ def plan_run(full: System, request: Request) -> Plan:
 
 
 def _chosen(full: System, request: Request) -> Plan:
-    """System, method, variable and form of a run."""
+    """System, method, integration variable and integrator of a run."""
     method, reduce = request.method, request.reduce
     default = "DOP853" if full.integrator is None else "compiled"
     is_reducible = type(full) in REDUCIBLE
@@ -110,7 +110,7 @@ def _stiff_ratio(system: System) -> float:
 
 
 def _needs_quotient(system: System, request: Request) -> bool:
-    """Whether only the quotient that the classes carry is integrated by default; check that another run fits."""
+    """Whether a system is so large that its quotient is integrated by default; raise if another run does not fit."""
     if not (isinstance(system, MeanField) and isinstance(system.classes, SymmetricClasses) and system.needs_quotient):
         return False
     if request.method in ("auto", "compiled") and request.reduce is not False:

@@ -1,33 +1,33 @@
-"""Converts the states of a run at the requested times to observables, and judges what it should conserve.
+"""Converts the states of a run at the requested times to observables, and checks what the run should conserve.
 
-A run that leaves the bound that rounding and tolerance set to a conserved quantity has failed.
+A run has failed if a conserved quantity changes by more than a bound that rounding and the tolerances set.
 
 Every conserved quantity here is a sum q = sum_j m_j y_j of state values with weights m_j (`ConservedSum`): a row of Y
-over all outputs, a row of z over all tokens. Its rate is zero term by term sum, so a method that adds rates, as every
-Runge-Kutta and multistep method does, changes it by rounding only, and by what an implicit method leaves of its
-equations.
+over all outputs, a row of z over all tokens. In every state the terms of its rate sum_j m_j dy_j/dt cancel. A
+Runge-Kutta or multistep method adds multiples of rates, so it changes q by rounding only; an implicit method changes q
+also by the residual that it leaves in its equations.
 
 *Rounding.* By Higham's rule a sum of `terms` numbers, however ordered, errs by at most gamma times the sum of their
 absolute values, gamma = terms * eps (Accuracy and Stability of Numerical Algorithms, 2nd ed., Sec. 3.1). `terms` counts
 the additions behind one value of the rate: output columns or tokens, classes, and the stages of the method. One
-evaluation contributes at most step times rate to the state, in absolute values at most about the state itself: a step
-that changes the state by more than its size is rejected, and where the terms of a rate cancel (two classes with equal
-attention and different next tokens), the eigenvalues -eta_Y p_n alpha_n (1 - alpha_n) of the Jacobian keep step times
-term of an explicit method below its interval of stability. So
+evaluation adds at most step times rate to the state, and the terms of this sum are, in absolute value, at most about as
+large as the state. For a step that changes the state by more than its size is rejected; and where the terms of a rate
+cancel (two classes with equal attention and different next tokens), the eigenvalues -eta_Y p_n alpha_n (1 - alpha_n) of
+the Jacobian keep the product of step and term within the stability interval of an explicit method. So
 
     |change of q| <= evaluations * gamma * (scale + margin),
 
 with scale the largest sum_j m_j |y_j| so far and margin = 10 for the interval of stability (DOP853: 6). For z there is
 one more contribution: the terms of its rate are eta_Z/eta_Y times those of Y, times |Y|, so the scale contains
-(eta_Z/eta_Y) (1 + |Y|)^2. A Chebyshev method amplifies the rounding of stage j by at most s - j + 1 of its s stages:
-a factor MOST_STAGES.
+(eta_Z/eta_Y) (1 + |Y|)^2. A Chebyshev method of s stages amplifies the rounding of stage j by at most s - j + 1: hence
+the factor MOST_STAGES in gamma.
 
-*Tolerance.* Implicit methods (LSODA, BDF, Radau, CVODE) solve their equations until the remainder has weighted root
-mean square below 1, weights w_j = atol + rtol |y_j|. By Cauchy and Schwarz it moves q by at most
-sqrt(n) sqrt(sum_j (m_j w_j)^2) <= sqrt(n) (atol sum_j m_j + rtol scale) a step.
+*Tolerance.* Implicit methods (LSODA, BDF, Radau, CVODE) solve their equations until the residual, divided by
+w_j = atol + rtol |y_j|, has a root mean square below 1. By Cauchy and Schwarz this residual moves q by at most
+sqrt(n) sqrt(sum_j (m_j w_j)^2) <= sqrt(n) (atol sum_j m_j + rtol scale) a step, n the number of state values.
 
-The scale at a saved time includes the next saved time, since a save lies inside a step. Only linear sums have such a
-bound; other invariants of a system are reported and not judged.
+The scale at a saved time includes the next saved time, since the step around a saved time ends after it. Only linear
+sums have such a bound; other invariants of a system are reported but not checked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NAN = np.array([np.nan])
 
 
 class Ended(NamedTuple):
-    """How a run ended, and what makes it again, if anything: its states at N times, and the run with its decoder."""
+    """How a run ended; `again` may hold two functions that repeat it: for states at N times, and with its decoder."""
 
     status: str
     message: str
@@ -84,11 +84,11 @@ class Recorder:
     Attributes
     ----------
     last : (float, (size,) array) or None
-        Time and state at the end of a run, whose conserved quantities alone are checked with `z_only`.
+        Time and state at the end of a run; with `z_only`, conserved quantities are checked only there.
     ended : Ended or None
         How the run ended.
     like : Trajectory or None
-        That of a run which differs in its rates only.
+        Trajectory of a run that differs from this one in its rates only.
     """
 
     def __init__(self, system: System, times: Floats, save_decoder: bool, z_only: bool) -> None:
@@ -128,7 +128,7 @@ class Recorder:
     def keep(self, states: Floats, losses: Floats | None) -> None:
         """Keep the states at the next times, (number of times, width), with their losses if they are known.
 
-        They are converted to observables many at once, because the overhead of a call dominates.
+        States are converted to observables many at once, because the overhead of a call dominates.
         """
         if len(states):
             self._waiting.append((states, losses))
@@ -206,7 +206,7 @@ class Recorder:
             sums = {name: each._replace(scale=kept["scale", name]) for name, each in self._sums.items()}
             if self.z_only and self.last is not None:
                 times, end = np.array([self.last[0]]), self.last[1][None]
-                note = " (with z_only, the end of a run alone is checked)"
+                note = " (with z_only, only the end of a run is checked)"
                 with np.errstate(all="ignore"):
                     changes, sums = system.invariants(end), system.conserved_sums(end)
             violated = violation_message(times, changes, sums, self.ended.stats)
@@ -253,7 +253,7 @@ class Recorder:
         return run
 
     def _changed(self, like: Trajectory) -> Trajectory:
-        """The trajectory of a finished run as a copy of another one with its own values: a third of the time."""
+        """Trajectory of a finished run, made as a copy of `like` with the values of this run: a third of the time."""
         system: Any = self.system
         (kept,), ended = self._collected, self.ended
         assert ended is not None
@@ -278,7 +278,7 @@ class Recorder:
 
     @property
     def layout_key(self) -> Any:
-        """What runs have in common whose states can be observed together; None for a run to be observed by itself."""
+        """Key that is equal for runs whose states can be converted together; None for a run converted by itself."""
         system = self.system
         is_whole = self.ended is not None and self.ended.status == "finished" and self.last is not None
         if not is_whole or self._collected or self.keeps_states:
@@ -294,7 +294,7 @@ class Recorder:
 
 
 def trajectories(recorders: Sequence[Recorder]) -> list[Trajectory]:
-    """Trajectories of runs that have ended, in their order; the states of runs of one layout are observed together."""
+    """Trajectories of runs that have ended, in their order; states of runs with equal keys are converted together."""
     alike = defaultdict(list)
     for recorder in recorders:
         if (key := recorder.layout_key) is not None:
@@ -339,7 +339,7 @@ def _observe_together(group: Sequence[Recorder]) -> None:
 
 
 def with_ratios(system: Any, ratios: Floats) -> Any:
-    """The system for reading many states, each with its own ratio of the rates, (N,)."""
+    """Copy of the system for reading N states at once, where each state has its own ratio of the rates, (N,)."""
     whole = copy.copy(system)
     whole.eta_Y, whole.eta_Z = 1.0, ratios
     return whole
@@ -396,7 +396,7 @@ def violation_message(
     conserved: Mapping[str, ConservedSum],
     run: Mapping[str, Any],
 ) -> str | None:
-    """Say from which time on a run violates what it conserves, or None for a run within the bound at all times.
+    """Say from which time on a run violates a conserved sum; None for a run within the bounds at all times.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ def violation_message(
     invariants : mapping of str to (N,) array
         Violation of each conserved quantity.
     conserved : mapping of str to ConservedSum
-        Those with a bound.
+        The conserved quantities with a bound.
     run : mapping
         The entries method, rtol, atol, state_size, evaluations and steps of `Trajectory.stats`.
     """

@@ -1,4 +1,4 @@
-"""What a run is asked for, the arguments of `integrate`, checked; and how it is then made. Log-spaced times."""
+"""The checked arguments of `integrate`, the plan of how a run is made, events, and log-spaced times."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ class State:
     system : System
         The system that is integrated.
     state : (size,) or (N, size) array
-        Values of its state, at N times for an event function that is vectorized.
+        Values of the system's state; at N times if the event function is vectorized.
     loss : float or (N,) array, optional
-        Its loss, if it is known.
+        Loss at these times, if it is known.
     """
 
     def __init__(self, system: System, state: Floats, loss: Any = None) -> None:
@@ -145,8 +145,8 @@ class Event:
     terminal : bool
         Stop the run at the first crossing.
     vectorized : bool
-        Whether the function takes many times at once, which is faster: t (N,) and a State whose quantities have N rows
-        (loss (N,), z (N, Q, M)), and returns (N,).
+        Whether the function takes many times at once, which is faster. It then receives t (N,) and a State whose
+        quantities have N rows (loss (N,), z (N, Q, M)), and returns N numbers, (N,).
 
     Raises
     ------
@@ -233,13 +233,13 @@ class Plan(NamedTuple):
     Attributes
     ----------
     system : System
-        The system whose steps are made: that of the run, or the one of a value for all that stay equal by symmetry.
+        The system that is integrated: that of the run, or its reduction to one value for all that stay equal.
     method : str
         Name of the method.
     clock : Clock
         The integration variable.
     integrator : Integrator or None
-        What makes the steps; None: Python does.
+        The compiled code that makes the steps; None: they are made from Python.
     interrupted : bool
         Whether Ctrl-C ended the search for symmetries.
     """

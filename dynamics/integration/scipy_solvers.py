@@ -1,11 +1,11 @@
-"""Solvers that scipy steps: its own without their warnings, and Runge-Kutta-Chebyshev.
+"""Solvers with the interface of scipy: scipy's own without their warnings, and Runge-Kutta-Chebyshev (RKC).
 
 RKC is an explicit method of second order for large problems with real negative eigenvalues.
 
-The mean field is a gradient ascent, so its Jacobian has real eigenvalues. Frequent words make the fastest one far
-larger than those of rare classes, whose transition ends a run. With s stages a Chebyshev method is stable along
-0.65 s^2 of the negative axis, an ordinary explicit one along about s/2; it keeps seven copies of the state, DOP853
-sixteen.
+The mean field is a gradient ascent, so its Jacobian has real eigenvalues. Frequent words make the largest of them far
+larger than those of rare classes, whose transition comes last in a run. A method is stable while step times eigenvalue
+stays on an interval of the negative real axis. With s stages, the length of this interval is 0.65 s^2 for RKC and about
+s/2 for an ordinary explicit method. RKC keeps seven copies of the state, DOP853 sixteen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAFETY, SHRINK, GROWTH = 0.8, 0.1, 5.0  # of the step-size controller
 
 
 class _WithoutWarnings:
-    """Steps that do not warn: a failure is reported with time and quantity instead."""
+    """Steps without numpy's warnings: a failure is reported with its time and quantity instead."""
 
     def _step_impl(self) -> Any:
         with warnings.catch_warnings():
@@ -49,9 +49,9 @@ class Radau(_WithoutWarnings, scipy.integrate.Radau):
 
 
 class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
-    """scipy's LSODA, which ends a step after too many evaluations.
+    """scipy's LSODA with a limit on the evaluations in one step.
 
-    Where rounding keeps its equations from being solved, it can repeat one step for ever, inside one call.
+    Where rounding keeps its equations from being solved, it would otherwise repeat one step for ever, inside one call.
     """
 
     def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
@@ -112,7 +112,7 @@ class RKC(scipy.integrate.OdeSolver):
         self._accepted: tuple[float, float] | None = None  # length and error of the step before
 
     def _first_step(self) -> float:
-        """Step at which the change of the derivative alone meets the tolerance."""
+        """First step, chosen so that the change of the derivative over it meets the tolerance."""
         h = min(self.t_bound - self.t, 1.0 / self.spectral_radius if self.spectral_radius > 0 else np.inf)
         change = (self.fun(self.t + h, self.y + h * self.f) - self.f) / (self.atol + self.rtol * np.abs(self.y))
         change = h * _euclidean_norm(change) / math.sqrt(self.y.size)
@@ -121,8 +121,8 @@ class RKC(scipy.integrate.OdeSolver):
     def _estimated_radius(self) -> float:
         """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative.
 
-        From the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of both signs, between
-        which the growth over one jumps to and fro for ever.
+        The estimate is the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of opposite
+        signs, and the growth over a single iteration would alternate for ever.
         """
         v = self._direction_of_radius
         length = float(_euclidean_norm(v))

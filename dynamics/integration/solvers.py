@@ -1,6 +1,6 @@
 """Solvers with the interface of scipy's `OdeSolver`: DOP853 compiled with the right-hand side, and those of scipy.
 
-Also what a run says whose solver fails, or would take very long: at which time, in which quantity, and what to try.
+Also the messages of runs whose solver fails or would take very long: at which time, in which quantity, what to try.
 """
 
 from __future__ import annotations
@@ -59,18 +59,22 @@ def new_solver(plan: Plan, request: Request) -> Any:
 class DormandPrinceSolver:
     """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
 
-    Parameters
-    ----------
-    system : System
-        One with an `integrator`.
-    clock : Clock
-        t or log(1 + t/t_s); `t` and `t_bound` below are values of this variable.
-    t_end : float
-        In batch-size-1 steps.
-    rtol : float
-    atol : float
-    integrator : Integrator, optional
-        Another form of that of the system.
+        Parameters
+        ----------
+        system : System
+            A system with an `integrator`.
+        clock : Clock
+    <<<<<<< HEAD
+            t or log(1 + t/t_s); `t` and `t_bound` below are values of this variable.
+    =======
+            t or log(1 + t/t_s); the attributes `t`, `t_old` and `t_bound` are values of this variable.
+    >>>>>>> 8da84b2463699d65d00f68960d134b4f806f7858
+        t_end : float
+            In batch-size-1 steps.
+        rtol : float
+        atol : float
+        integrator : Integrator, optional
+            Another integrator of the same right-hand side; default that of the system.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class DormandPrinceSolver:
     def _begin(
         self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
     ) -> None:
-        """Make the workspace of a run from the values `start` of the vectors at 0."""
+        """Make the workspace of a run from the values `start` of the vectors at t = 0."""
         self.t_bound = clock.from_time(t_end)
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
@@ -124,11 +128,11 @@ class DormandPrinceSolver:
         Parameters
         ----------
         saves : Rows
-            All times to save at, in the integration variable, the same in every call, and rows for the next of them.
-            Losses are made only if `knows_loss`.
+            All times to save at, in the integration variable and the same in every call, and rows for those that come
+            next. Losses are computed only if `knows_loss`.
         most_steps : int
         samples : Rows
-            Rows for `SAMPLES` points of every step, in every call or in none.
+            Rows for `SAMPLES` points of every step, given in every call or in none.
 
         Returns
         -------
@@ -150,7 +154,7 @@ class DormandPrinceSolver:
 
 
 class FactoredMeanFieldSolver(DormandPrinceSolver):
-    """As `DormandPrinceSolver`, for whole runs of which logits alone are saved.
+    """As `DormandPrinceSolver`, for runs that save logits only.
 
     Parameters
     ----------
@@ -215,12 +219,12 @@ class FactoredMeanFieldSolver(DormandPrinceSolver):
 
 
 def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
-    """Explain a failure by the state value that is not finite, or that changes fastest against its tolerance.
+    """Explain a failure by the state value that is not finite, or that changes fastest relative to its tolerance.
 
     Parameters
     ----------
     solver : object
-        One of `new_solver` after its last step.
+        A solver from `new_solver`, after its last step.
     system : System
     clock : Clock
     request : Request
@@ -239,7 +243,7 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
             rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
         bad = np.flatnonzero(~np.isfinite(rate))
         worst = int(bad[0]) if bad.size else int(np.argmax(rate))
-        trouble = "its rate is not finite" if bad.size else "it changes fastest against its tolerance"
+        trouble = "its rate is not finite" if bad.size else "it changes fastest relative to its tolerance"
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
@@ -249,15 +253,15 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
 
 
 class Outlook:
-    """Estimate of the evaluations that are left, and the end of a run that has no limit where they cannot be paid.
+    """Estimates the evaluations that are left, and ends a run without `most_evaluations` where they take too long.
 
-    It takes as many evaluations for each further factor e of t as between the last two looks. Steps that grow with t,
-    as the dynamics slows down, need about so many; where the steps do not grow, it is a lower bound.
+    The estimate assumes that each further factor e of t takes as many evaluations as it did between the last two looks.
+    This is about right where steps grow with t, as the dynamics slow down. Where they do not grow, it is a lower bound.
 
     Parameters
     ----------
     solver : object
-        One of `new_solver`.
+        A solver from `new_solver`.
     plan : Plan
     request : Request
         Has the last time in batch-size-1 steps, and the limit.
@@ -271,7 +275,7 @@ class Outlook:
         self._t, self._evaluations = 0.0, 0
 
     def look(self, steps: int, t: float) -> str:
-        """Why the run ends after `steps` steps, at time t: too many evaluations are left; else nothing."""
+        """Message if the run must end after `steps` steps, at time t, since too many evaluations are left; else ""."""
         if steps < self.next_look:
             return ""
         evaluations = int(self._solver.nfev)
@@ -283,7 +287,7 @@ class Outlook:
             return ""
         method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
         return (
-            f"stopped, since the end was estimated to take {left:.2g} evaluations of the right-hand side from t = "
-            f"{t:.4g}, reached by {evaluations}, to t_end = {self._t_end:.4g}, more than {self._most:.2g}; try {method}"
-            "a looser rtol, slower rates or an earlier last time, or most_evaluations to run on"
+            f"stopped at t = {t:.4g} after {evaluations} evaluations of the right-hand side, since the rest to t_end = "
+            f"{self._t_end:.4g} was estimated to take {left:.2g}, more than the limit of {self._most:.2g}; try {method}"
+            "a looser rtol, slower rates or an earlier last time, or give most_evaluations to run on"
         )

@@ -1,14 +1,16 @@
 """Whether training stays on the path of a reduced run: the growth of a difference between classes of one kind.
 
-A reduced run keeps equal what a permutation exchanges. Training does not: its noise, and rounding in a full run, make
-classes of one kind differ, and on an unstable path the difference grows. To see it at any number of classes, one query
-is taken from its equals and one class of it from each kind. The kinds that are left are again kinds of exchangeable
-classes, of a smaller group, and their quotient takes a difference v along the path y of the run,
+A reduced run keeps values equal that a permutation exchanges. Training does not: its noise, and rounding in a full run,
+make classes of one kind differ, and on an unstable path the difference grows. To measure the growth at any number of
+classes, one query of each type is set apart, and in it one class of each kind. This splits the kinds into finer kinds
+of exchangeable classes, with a smaller group of permutations. In the quotient by these finer kinds, a difference v
+changes along the path y of the run by
 
     v' = J(y) v - (v . J(y) v) v,   g' = v . J(y) v,
 
-J the Jacobian of the mean field of these kinds at the values that y gives them: |v| stays 1, and exp(g) is the growth.
-v(0) is drawn at random, of mean 0 over all that was equal. J v is a central difference of the right-hand side.
+with J the Jacobian of the mean field of the finer kinds at the values that y gives them: |v| stays 1, and exp(g) is the
+growth. v(0) is drawn at random, with mean 0 over values that y keeps equal. J v is a central difference of the
+right-hand side.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ MOST_EVALUATIONS = 30_000  # two seconds; the runs of the tests take up to 3,000
 class Difference(System):
     """A difference between classes of one kind along the path of a reduced mean field.
 
-    The state is [values of the run, direction v of the difference in the values of the kinds that are left, g].
+    The state is [values of the run, direction v of the difference in the values of the finer kinds, g].
 
     Parameters
     ----------
@@ -84,11 +86,11 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     Returns
     -------
     float
-        Norm of the difference in z and Y over that at the start, its largest value up to `t_end`, at most 1e299; 1
-        where no two classes can be exchanged. Above 1e4, noise of training leaves the path of the reduced run; times
-        1e-16, it is the numerical error of logits that a full run has on this path. Both were measured for
-        eta_Z/eta_Y from 0.005 to 6. Where eta_Z is far above eta_Y, z answers a difference in Y at that ratio of rates:
-        the growth is large on stable paths too, and full runs err by more (3e-6 in z at a ratio of 1e12).
+        Largest ratio, up to `t_end`, of the norm of the difference in z and Y to its norm at the start, at most 1e299;
+        1 where no two classes can be exchanged. Above 1e4, the noise of training makes a run leave the path of the
+        reduced run. The growth times 1e-16 is the numerical error of the logits of a full run on this path. Both were
+        measured for eta_Z/eta_Y from 0.005 to 6. Where eta_Z is far above eta_Y, a difference in Y changes z faster by
+        this ratio: the growth is large on stable paths too, and full runs err by more (3e-6 in z at a ratio of 1e12).
 
     Raises
     ------
@@ -99,8 +101,8 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
 
     Notes
     -----
-    Own derivation, at the head of this module; a full run of a system that leaves the path differs by this number times
-    rounding (tests).
+    Own derivation, at the head of this module. Where a full run leaves the path, it differs from the reduced run by
+    this growth times rounding (verified in the tests).
 
     Examples
     --------
@@ -109,7 +111,7 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     2.2
     """
     if type(system) is not MeanField:
-        raise InputError(f"expected a MeanField, received {type(system).__name__}; its reduced runs alone are examined")
+        raise InputError(f"expected a MeanField, received {type(system).__name__}; no other system is examined")
     end = positive("t_end", t_end)
     small = reduced(system)
     if not isinstance(small, MeanFieldQuotient) or (small.kinds.number == 1).all():
@@ -121,12 +123,12 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
 
 
 def split(kinds: Kinds) -> tuple[Kinds, Ints]:
-    """The kinds that are left where one query of each type and one class of each kind in it is by itself.
+    """The finer kinds that result when one query of each type, and in it one class of each kind, is set apart.
 
     Returns
     -------
     Kinds, array of int
-        And the kind that each of them was.
+        The finer kinds, and the index of the kind that each of them was part of.
     """
     per_query, query_type, parent, num_queries, of_type = [], [], [], [], []
     for t, Q in enumerate(kinds.num_queries):
@@ -165,7 +167,7 @@ def split(kinds: Kinds) -> tuple[Kinds, Ints]:
 
 
 def _parents(whole: KindsQuotient, left: KindsQuotient, parent: Ints) -> Ints:
-    """Value of the whole quotient that each value of the quotient that is left was equal to."""
+    """Index of the value of the quotient `whole` that each value of the finer quotient `left` was part of."""
     kinds, was = left.kinds, whole.kinds
     values = np.full(left.size, NONE)
     type_was = np.empty(kinds.num_queries.size, np.int64)

@@ -1,4 +1,4 @@
-"""The compiled integrator and explicit steps for a right-hand side at an address: a system of the user's.
+"""The compiled integrator and explicit steps for a right-hand side of the user, which is called by its address.
 
 They are compiled once for all functions of the signature `RATE`, and kept on disk. The vectors are passed as bare
 pointers: numba's own call of a function that is an argument passes each array as seven numbers and counts references
@@ -24,7 +24,7 @@ RATE = types.float64(_POINTER, _POINTER, types.intp, _POINTER, types.float64)
 def address_of(function: Any) -> int:
     """Compile a jitted function to the signature RATE, and return the address of its machine code.
 
-    The code lives as long as the function; 0 where numba's compiler is switched off.
+    The address is valid as long as the function exists. It is 0 where numba's compiler is switched off.
     """
     options: Any = config
     if options.DISABLE_JIT:
@@ -71,7 +71,7 @@ def write_called_rate(address, state, out, parameters, time):
 
 @kernel(nogil=True)
 def advance_called_rate(arguments, work, saves, samples, most_steps):
-    """As `dormand_prince.advance_...`, with arguments (address, parameters)."""
+    """As `dormand_prince.advance`, with arguments (address, parameters)."""
     return dormand_prince.advance(_rate, _rate, (*arguments, work.reals), work, saves, samples, most_steps)
 
 

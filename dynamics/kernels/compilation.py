@@ -46,8 +46,8 @@ def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
     **options : dict
         Options of `numba.njit`. `forceinline` saves the call and avoids two versions: a function that is not inlined is
         compiled twice, alone and with its caller, and the versions may round differently. The process that compiles
-        uses one version, all later processes use the other. A test compares the two processes; a function that differs
-        must be inlined.
+        uses one version, all later processes use the other. A test compares results of two such processes; a function
+        whose results differ must be inlined.
 
     Returns
     -------
@@ -77,9 +77,9 @@ def cached_njit(**options: Any) -> Callable[..., Any]:
 
 
 class Compilation(event.TimingListener):
-    """Measure the time of compiling, and say once per process, where somebody waits, that kernels are compiled.
+    """Measure the time of compiling; at a terminal or in a notebook, say once per process that kernels are compiled.
 
-    Somebody waits at a terminal or a notebook. numba calls it only for what its cache on disk does not hold.
+    numba calls this listener only for functions that its cache on disk does not hold.
     """
 
     said = False
@@ -100,7 +100,7 @@ event.register("numba:compile", COMPILATION)
 
 
 def seconds_of_running() -> float:
-    """Seconds on a clock that stands while kernels are compiled."""
+    """Seconds on a clock that stops while kernels are compiled."""
     return time.perf_counter() - (COMPILATION.duration if COMPILATION.done else 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Right-hand sides with frozen attention: the original flow (7), the modified flow (8, 26), and h."""
+"""Right-hand sides with frozen attention: original flow, Eq. (7), modified flow, Eqs. (8) and (26), and h, Eq. (44)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ def frozen_decoder(
 ):  # fmt: skip
     """Write dC/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
-    With F fixed and Y(0) = 0, Y = F B C with C (S, columns) and C_n' = eta_Y p_n (e_n - alpha_n). In the original
-    flow B = I, and the logits are W = F^T Y = G C. In the modified flow B = I - E' = G^{-1}, and the logits are C.
-    `mixing` (S, S) is G or I accordingly; `logits` (columns,) is scratch.
+    With the decoder inputs f_n, the columns of F, fixed and Y(0) = 0, Y = F B C, where C (S, columns) has rows
+    C_n' = eta_Y p_n (e_n - alpha_n). Let G = F^T F. In the original flow B = I, and the logits are W = F^T Y = G C. In
+    the modified flow B = I - E' = G^{-1}, and the logits are C. `mixing` (S, S) is G in the original flow and I in the
+    modified flow; `logits` (columns,) is scratch.
     """
     C = state.reshape((-1, num_columns))
     dC = out.reshape((-1, num_columns))
@@ -40,13 +41,13 @@ def frozen_decoder(
 
 @kernel(fastmath=EXACT)
 def scaled_h_rate(u, rate, V):
-    """d(V h)/dt = rate V/(V - 1 + exp(V h)), u = V h (44); overflow-free."""
+    """d(V h)/dt = rate V/(V - 1 + exp(V h)), Eq. (44), for u = V h; overflow-free."""
     decay = math.exp(-u)
     return rate * V * decay / ((V - 1.0) * decay + 1.0)
 
 
 @kernel(fastmath=EXACT)
 def speed(u, V):
-    """gamma = (V-1)^2 h/(V - 1 + exp(V h)), u = V h (85); overflow-free."""
+    """gamma = (V-1)^2 h/(V - 1 + exp(V h)), Eq. (85), for u = V h; overflow-free."""
     decay = math.exp(-u)
     return (V - 1.0) ** 2 * (u / V) * decay / ((V - 1.0) * decay + 1.0)

@@ -92,7 +92,7 @@ class Workspace(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Where states at points of the integration variable go, with the losses unless `losses` is empty."""
+    """Arrays for states at points `at` of the integration variable, and for their losses unless `losses` is empty."""
 
     at: NDArray[np.float64]  # (points,)
     states: NDArray[np.float64]  # (rows, width): the first `width` state values
@@ -131,7 +131,7 @@ def _combine(out, base, h, row, weights, start, stop, vectors, where):
 
 @njit(inline="always")
 def sum_of_eight(w, k):
-    """Weights times the eight stages that the new state and both error estimates use."""
+    """Sum of weights times the eight stages that the new state and both error estimates use."""
     return (w[0] * k[0] + w[1] * k[1] + w[2] * k[2] + w[3] * k[3]) + (
         w[4] * k[4] + w[5] * k[5] + w[6] * k[6] + w[7] * k[7]
     )
@@ -157,8 +157,8 @@ def stage_state(s, h, base, vectors, where):
 def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, number):
     """Write the state at the step's end; return (error norm, whether the state is finite).
 
-    The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance. The
-    sums begin with those of `number` other values.
+    The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
+    `sum_5` and `sum_3` are their sums of squares over `number` values that the vectors do not hold.
     """
     y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
@@ -234,7 +234,7 @@ def _multiply(x, factor):
 
 @njit(inline="always")
 def _trial_step(work, rates, number):
-    """After the rate at the start: write a state a short step away to the scratch row; return (step, norm of the rate).
+    """From the rate at the start, write a state a short step away to the scratch row; return (step, norm of the rate).
 
     This and the next function choose the first step as scipy does (Hairer et al., Sec. II.4).
     """
@@ -269,9 +269,9 @@ def _choose_first_step(h0, d1, work, differences, number):
 def dense_state(tau, work, out):
     """Write the first components of the state at `tau` within the last step to `out`, after dense output was made.
 
-    y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), expanded: the weight of each stage is a polynomial in x, and a
-    state costs a sum of twelve stages. (The seven polynomials of each component are cheaper if a step has six saved
-    times or more.)
+    The polynomial y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), x from 0 to 1 in the step, is expanded: the weight of
+    each stage is a polynomial in x, and a state costs a sum of twelve stages. (To compute the coefficients p of each
+    component first is cheaper only if a step has six saved times or more.)
     """
     where, vectors, weights = work.where, work.vectors, work.weights
     y_old, y = vectors[where[OLD]], vectors[where[STATE]]
@@ -323,7 +323,7 @@ def _nothing(h, work, arguments):
 
 @njit(inline="always")
 def _next_point(work, saves, samples):
-    """Whether the next point is a sample, and the point: infinity where none is left to save."""
+    """Whether the next point is a sample, and the point itself: infinity where no time is left to save."""
     counts, reals = work.counts, work.reals
     if samples.at.size > 0 and counts[SAMPLED] < SAMPLES * counts[STEPS]:
         number = 1 + counts[SAMPLED] % SAMPLES
@@ -335,9 +335,9 @@ def _next_point(work, saves, samples):
 
 @njit(inline="always")
 def _record_points(loss, arguments, work, saves, samples, before, sampled):
-    """Write the states at the points up to the end of the last step; return what is missing for the next of them.
+    """Write the states at the points up to the end of the last step; return what the next of them needs, or NOTHING.
 
-    `before` and `sampled` are the counts of points that the rows do not hold.
+    `before` and `sampled` count the saves and samples of earlier calls, which the rows of this call do not hold.
     """
     vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
     while True:
@@ -364,16 +364,16 @@ def _record_points(loss, arguments, work, saves, samples, before, sampled):
 
 @njit(inline="always")
 def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps):
-    """As `advance`, for a state of which the vectors may hold a part only.
+    """As `advance`, for a state of which the vectors may hold only a part; `arguments` hold the other values.
 
-    at_start(h, work, arguments) returns sums over the other values, in units of the tolerance: of the squares of the
-    rate at the start, and of its difference from the rate a step h away; 0; and the number of values. at_end(h, work,
-    arguments) writes them at the end of a step of size h, and returns the sums of squares of both error estimates, 0 if
-    all values are finite, and their number. A rate that needs to know where it is evaluated reads reals[SIZE],
-    counts[AT_STAGE] and counts[BASE].
+    at_start(h, work, arguments) returns four numbers for the other values: the sum of squares of their rate at the
+    start, that of its difference from the rate a step h away, both in units of the tolerance, 0, and how many values
+    there are. at_end(h, work, arguments) writes the other values at the end of a step of size h, and returns the sums
+    of squares of both error estimates, 0 if all values are finite, and how many there are. A rate that needs to know
+    where it is evaluated reads reals[SIZE], counts[AT_STAGE] and counts[BASE].
 
     Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those
-    of dense output. So the rate is called at one place: it is inlined, and compiling it is what takes time.
+    of dense output. So the rate is called at one place only: it is inlined there, and its compilation takes long.
     """
     vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
     before, sampled, last = counts[SAVED], counts[SAMPLED], counts[STEPS] + most_steps
@@ -456,9 +456,9 @@ def advance(rate, loss, arguments, work, saves, samples, most_steps):
     """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
 
     It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
-    the states receives the i-th after those saved already. With no rows, a call makes the dense output of the step that
-    holds the next time. Unless samples.at is empty, `samples` receives `SAMPLES` points of every step, the last of
-    them its end, in order; a multiple of `SAMPLES` rows.
+    saves.states receives the state at the i-th time that earlier calls have not saved. With no rows, a call makes the
+    dense output of the step that contains the next time. Unless samples.at is empty, `samples` has a multiple of
+    `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them the end of the step.
     """
     return _advance(rate, loss, _nothing, _nothing, arguments, work, saves, samples, most_steps)
 
@@ -491,9 +491,9 @@ def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any
     rate : compiled function
         ``rate(state, out, *arguments)``.
     loss : compiled function, optional
-        The same, and returns the loss; None: there is no loss, or Python computes it.
+        A function as `rate` that also returns the loss; None: there is no loss, or Python computes it.
     at_start, at_end : compiled function, optional
-        Sums over values that the vectors do not hold, see `_advance`.
+        Functions for values that the vectors do not hold, see `_advance`.
     """
     given = {"rate": rate, "loss": loss or rate, "at_start": at_start or _nothing, "at_end": at_end or _nothing}
     copy = FunctionType(_compiled.__code__, {**globals(), **given})

@@ -101,7 +101,7 @@ def combine_rows(Y, rows, coefficients, out):
 
 @kernel(fastmath=REASSOCIATE)
 def row_dots(Y, rows, r, last_multiplicity, out):
-    """out[i] = Y[rows[i], :] . r with the last column counted `last_multiplicity` times."""
+    """out[i] = Y[rows[i], :] . r, in which the last column counts `last_multiplicity` times."""
     C = r.size
     extra = (last_multiplicity - 1.0) * r[C - 1]
     m = rows.size

@@ -9,12 +9,12 @@ from snapdyn.dynamics.kernels.dormand_prince import NOW
 
 @njit(inline="always")
 def explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
-    """Body of the functions that make steps of one rate, compiled with it.
+    """Body of the functions that make explicit steps; it is compiled once for each rate.
 
     Parameters
     ----------
     rate : compiled function
-        ``rate(state, change, *arguments)``; one that depends on time reads reals[NOW].
+        ``rate(state, change, *arguments)``; a rate that depends on time reads reals[NOW].
     state, velocity, change : (n,) arrays
         State and velocity, with which a run can pause and continue; `change` is scratch.
     reals : array
@@ -23,7 +23,7 @@ def explicit_steps(rate, arguments, state, velocity, change, reals, size, moment
     momentum : float
         mu.
     steps : (2,) array of int
-        Steps made, which this function counts, and how many there should be at its end.
+        Number of steps made, which this function counts up, and number of steps at which it ends.
     record : (N,) array of int
         Steps after which the state is saved, all not yet passed.
     saved : (N, n) array

@@ -11,7 +11,7 @@ from snapdyn.dynamics.kernels.quotient import attention_of_kind
 
 
 class FiniteLength(NamedTuple):
-    """Arrays of a `Layout`, and the rates; `inverse_length` is 1/(T-1)."""
+    """Arrays of a `Layout`, and the learning rates; `inverse_length` is 1/(T-1)."""
 
     indptr: Ints
     entry_value: Ints  # first state value of the row of Y
@@ -30,13 +30,13 @@ class FiniteLength(NamedTuple):
 def finite_length_mean_field(state, out, layout, work, change):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
 
-    The step phi of class n depends on the token counts through f only, so it does not change if the counts
-    are scaled. With the covariance (diag P - P P^T)/(T-1) of the counts, Euler's identities give
+    The SGD step phi of class n depends on the token counts through f only, so it does not change if the counts
+    are scaled. With the covariance (diag P - P P^T)/(T-1) of the frequencies, Euler's identities give
 
         E phi = phi + sum_k w_k/2 d^2/ds^2 phi(f_k(s)), w_k = f_k^2/((T-1) P_k), f_k(s) = (f + s e_k)/|f + s e_k|.
 
-    `layout` is a FiniteLength; scratch: `work` (8, W), W at least the entries of a class and the columns, `change`, one
-    number for each pair of them.
+    `layout` is a FiniteLength. Scratch: `work` (8, W), where W is at least the number of entries of a class and the
+    number of columns; `change`, one number for each pair of an entry of a class and a column.
     """
     indptr, entry_slot, prior, num_columns = layout.indptr, layout.entry_slot, layout.prior, layout.number.size
     log_p, multiplicity = layout.log_p, layout.multiplicity
@@ -62,9 +62,9 @@ def finite_length_mean_field(state, out, layout, work, change):
 
 @kernel(fastmath=EXACT, forceinline=True)
 def finite_length_quotient(state, out, lists, rates, work, change, y, first_of_row):
-    """As `finite_length_mean_field`, on one value for all that stay equal (`kernels/quotient`).
+    """As `finite_length_mean_field`, with one value in place of all that stay equal (`kernels/quotient`).
 
-    `lists` is a Quotient, rates (eta_Y, eta_Z, 1/(T-1)); `y` and `first_of_row` are scratch, too.
+    `lists` is a Quotient, `rates` is (eta_Y, eta_Z, 1/(T-1)); `y` and `first_of_row` are scratch, too.
     """
     log_p, tokens, drive = lists.entries[0], lists.entries[1], lists.entries[2]
     for i in range(out.size):
@@ -93,12 +93,14 @@ def finite_length_quotient(state, out, lists, rates, work, change, y, first_of_r
 def _expected_step(tokens, own, number, values, first, change, work):
     """Write the expected step of the rows of Y of one class to `change`; return its expected loss.
 
-    The rows begin at first[k] in `values`; the entries stand for `tokens`, the outputs for `number` each; `own` is the
-    next token. Rows of `work`: f, and w, which becomes the expected step of z; the others are scratch.
+    Row k of Y begins at first[k] in `values`. Each entry stands for as many tokens as `tokens` says, each output for as
+    many as `number` says; `own` is the output of the next token. Rows of `work`: f, and w, which becomes the expected
+    step of z; the others are scratch.
 
-    Derivatives at s = 0, a = Y^T f, y_k a row of Y, r = e_n - alpha, primes for d/ds along token k: f' = e_k - f_k f,
-    f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same for a with y_k in place of e_k. Only the terms in e_k differ
-    between tokens, the others are multiples of f or a. So the sum over k costs as much as a few mean fields.
+    Let a = Y^T f, y_k a row of Y, r = e_n - alpha, and let a prime be d/ds along token k at s = 0. Then
+    f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same holds for a with y_k in place of e_k. Only the
+    terms in e_k differ between tokens, the others are multiples of f or a. So the sum over k costs as much as a few
+    evaluations of the mean field.
     """
     m, C = tokens.size, number.size
     f, push = work[0], work[1]

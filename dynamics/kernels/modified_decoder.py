@@ -44,7 +44,7 @@ def spd_inverse(G, L, inverse):
 
 
 class Decoupled(NamedTuple):
-    """What the right-hand side needs: kinds of exchangeable classes, or all classes, each a kind of number 1.
+    """Arguments of the right-hand side, for kinds of exchangeable classes, or for all classes as kinds of one class.
 
     The state is [z of each different logit, V h of each kind].
     """
@@ -69,17 +69,20 @@ class Decoupled(NamedTuple):
 
 @kernel(fastmath=EXACT)
 def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
-    """Write a (C, C) with g_n = sum_k a[n, k] f_k over classes k != n, by kinds, from u = V h and the inverse of M.
+    """Write the coefficients a (C, C) of g_n = sum_k a[n, k] f_k, k != n, by kinds, from u = V h and the inverse of M.
 
-    For a kind k, a[n, k] holds the sum over its classes other than n. `total` (C,) is scratch.
+    For a kind k, a[n, k] holds the sum over its classes other than n. The term in f_n is left out, since attention
+    projects it out. `total` (C,) is scratch.
 
-    Exact, from g_n = F (I - E') W (e_n - alpha_n) with rows (V-1) h_k zeta_k of W:
+    Exact, from g_n = F (I - E') W (e_n - alpha_n), where W has the rows (V-1) h_k zeta_k with
+    q1 = zeta_n . zeta_n = V/(V-1) and q0 = zeta_k . zeta_n = -V/(V-1)^2:
     a[n, k] = (V-1)^2/(V-1+exp(V h_n)) [q0 sum_j (I-E')_kj h_j + (q1 - q0) (I-E')_kn h_n].
-    Leading: beta_nk = E'_kn. Only k != n acts on attention (the f_n part is projected out).
+    Leading: a[n, k] = -gamma_n beta_nk with beta_nk = E'_kn.
 
-    With N classes of a kind, root = sqrt(N), G = F^T F is a sum of own_square on the diagonal and of a value per pair
-    of kinds. It maps vectors that are constant on kinds by M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the
-    basis of unit vectors), and vectors that sum to 0 over each kind by own_square. So for k != n
+    Let class k be of kind a and class n of kind b, with N_a and N_b classes; root = sqrt(N). Then G = F^T F has one
+    value G_ab for each pair of kinds, plus own_square_a on the diagonal. It acts on vectors that are constant on each
+    kind as the matrix M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the basis of unit vectors), and multiplies
+    vectors that sum to 0 over each kind by own_square. So for k != n
     (G^{-1})_kn = (M^{-1})_ab/sqrt(N_a N_b) - delta_ab/(N_a own_square_a).
     """
     C = u.size
@@ -108,8 +111,8 @@ def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
 def modified_decoder(state, out, lists, f, own_square, square):
     """Write d(state)/dt to `out`; `lists` is a Decoupled, t counts batch-size-1 steps.
 
-    z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o sum_{k != n} a[n, k] (f_k - f_n (f_n . f_k)), G and E' from the
-    current attention (10); (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)) (44). Scratch: f (entries,), own_square (C,),
+    Eq. (10): z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o sum_{k != n} a[n, k] (f_k - f_n (f_n . f_k)), with G and E' of
+    the current attention. Eq. (44): (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)). Scratch: f (entries,), own_square (C,),
     square (5, C, C).
     """
     C, num_slots, root = lists.prior.size, lists.num_slots, lists.root

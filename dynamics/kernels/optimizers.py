@@ -12,7 +12,7 @@ BETA_1, BETA_2, EPS = 0.9, 0.999, 1e-8
 
 
 class Descent(NamedTuple):
-    """What the steps move, [z slots, Y]."""
+    """The state [z slots, Y] that the steps change, its gradient, and the moments of Adam."""
 
     state: Floats
     gradient: Floats
@@ -31,10 +31,10 @@ class Update(NamedTuple):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def sgd_update(x, gradient, rate, momentum):
-    """torch.optim.SGD on the loss -J (no dampening, not Nesterov); NaN if x is not finite.
+    """torch.optim.SGD on the loss -J (no dampening, not Nesterov); return NaN if x is not finite, else 0.
 
-    The gradient of the next batch is added to what this leaves in `gradient`, momentum times the velocity: one
-    array less to read and write.
+    On return, `gradient` holds momentum times the velocity. The gradient of the next batch is added to this, so that no
+    array is needed for the velocity.
     """
     check = 0.0
     for i in range(x.size):
@@ -47,7 +47,7 @@ def sgd_update(x, gradient, rate, momentum):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def adam_update(x, gradient, first, second, step, rate):
-    """torch.optim.Adam on the loss -J, step counted from 1, gradient cleared; NaN if x is not finite."""
+    """torch.optim.Adam on the loss -J, `step` from 1 on; clear `gradient`; return NaN if x is not finite, else 0."""
     step_size = rate / (1.0 - BETA_1**step)
     root_correction = 1.0 / math.sqrt(1.0 - BETA_2**step)
     check = 0.0

@@ -1,4 +1,4 @@
-"""The mean field on one value for all that stay equal: its right-hand side with the loss, and steps of descent."""
+"""The mean field with one value in place of all that stay equal: right-hand side with the loss, and descent steps."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from snapdyn.dynamics.kernels.optimizers import is_updated
 
 
 class Quotient(NamedTuple):
-    """What the right-hand side needs, kind by kind; the state is [z of each different logit, different values of Y].
+    """Arguments of the right-hand side, kind by kind; the state is [z of each different logit, different values of Y].
 
-    With N_c classes of kind c and prior p_c, k counts the different tokens of a class, O its different outputs, y the
-    value of Y of the pair. With f_k, r_O = delta - alpha_O and g_k as in `kernels/mean_field/general`,
+    Kind c has N_c classes of prior p_c. Index k runs over the different tokens of a class, O over its different
+    outputs, and y is the index of the value of Y for (k, O). With f_k, g_k and the error r_O = delta_O - alpha_O (delta
+    is 1 for the next token, else 0) as in `kernels/mean_field/general`,
 
         a_O = sum_k A f_k Y_y,   g_k = sum_O B Y_y r_O,   Y_y' = eta_Y sum_{c,k,O} C f_k r_O,
         z_s' = eta_Z sum_{c,k} D f_k (g_k - f_k (f . g)).
 
-    A is the number of tokens of k, B that of outputs of O; C and D count the classes that drive one value y or one
-    logit s, times p_c.
+    A is the number of tokens that k stands for, B the number of outputs that O stands for. C is p_c times the number of
+    classes that drive one value y, D is p_c times the number of classes that drive one logit s.
 
-    With the residual connection the last entry is the query token, and u = (f + e_q)/sqrt(2) replaces f. For the logits
-    z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k) without k = q: the projection of LN is along f there.
+    With the residual connection the last entry is the query token q, and u = (f + e_q)/sqrt(2) replaces f. The logits
+    then follow z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k), both sums without k = q: what LN projects
+    out is along f on the other tokens, and attention projects this out anyway.
     """
 
     ranges: Ints  # (kinds, 6) first and last + 1 of the entries, of the outputs and of the pairs
@@ -57,8 +59,8 @@ def attention_of_kind(state, entry, m, log_p, tokens, entry_slot, f):
 def mean_field_quotient(state, out, lists, rates, work):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
 
-    `lists` is a Quotient; rates (eta_Y, eta_Z); `work` (3, W) is scratch: f, g and r, W at least the entries and the
-    outputs of a kind.
+    `lists` is a Quotient; `rates` is (eta_Y, eta_Z); `work` (3, W) is scratch for f, g and r, with W at least the
+    number of entries and of outputs of a kind.
     """
     f, g, r = work[0], work[1], work[2]
     entry_slot, output_number, value, C = lists.entry_slot, lists.output_number, lists.value, lists.drive
@@ -114,10 +116,11 @@ def mean_field_quotient(state, out, lists, rates, work):
 
 @kernel(fastmath=EXACT, nogil=True)
 def quotient_descent_steps(descent, update, num_slots, rate, steps, record, saved_states, saved_loss, span, arguments):
-    """Make updates, saving the state at the steps in `record`; span is (step, stop, number of saves before).
+    """Make updates, saving the state at the steps in `record`; `span` is (step, stop, number of saves so far).
 
-    As `kernels.sgd.sgd_steps`, with the gradient of the expectation over classes from `mean_field_quotient`, whose
-    `arguments` after state and out hold rates of 1; `rate` (size,) is scratch. Returns (step, saved, finite).
+    As `kernels.sgd.sgd_steps`, but with the gradient of the expectation over classes. `mean_field_quotient` computes
+    this gradient; `arguments` are its arguments after state and out, with rates of 1. `rate` (size,) is scratch.
+    Returns (step, saved, finite).
     """
     state, gradient = descent.state, descent.gradient
     step, stop, saved = span

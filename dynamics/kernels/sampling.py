@@ -1,8 +1,9 @@
 """Random draws: numpy's SFC64 stream, binomial by inversion or rejection, multinomial, class by inversion.
 
-Each way to draw a binomial makes whole runs of SGD faster than the others would: inversion of several sequences in one
-loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times (classes with hundreds of tokens, of which a
-batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5 at 1e5), its quick acceptance 3.3 times.
+Each way to draw a binomial has a case in which it makes whole runs of SGD faster than the other ways would: inversion
+of several sequences in one loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times (classes with
+hundreds of tokens, of which a batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5 at 1e5), the
+quick acceptance in rejection 3.3 times.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TAIL = 3.6541528853610088
 
 
 def _ziggurat():
-    """Width of each layer's box per unit of a 53-bit place, the places inside the box above, and heights (257,)."""
+    """Width of each layer's box per unit of a 53-bit place, number of places inside the box above, heights (257,)."""
     area = _TAIL * math.exp(-0.5 * _TAIL**2) + math.sqrt(math.pi / 2.0) * math.erfc(_TAIL * math.sqrt(0.5))
     edge = np.zeros(257)
     edge[0], edge[1] = area * math.exp(0.5 * _TAIL**2), _TAIL
@@ -58,8 +59,8 @@ def _advance(a, b, c, d):
 def random(stream):
     """Uniform double in [0, 1): the same numbers as numpy's Generator(SFC64).random().
 
-    `stream` (4,) uint64 is the state of numpy.random.SFC64 and moves on. Inlined here because a call of a
-    Generator from compiled code costs four times as much, and binomials need little else.
+    `stream` (4,) uint64 is the state of numpy.random.SFC64; the draw advances it. The generator is written out here,
+    because a call of numpy's from compiled code costs four times as much, and binomials need little else.
     """
     result, stream[0], stream[1], stream[2], stream[3] = _advance(stream[0], stream[1], stream[2], stream[3])
     return np.float64(result >> _11) * _DOUBLE
@@ -116,8 +117,8 @@ def _inversions(u, n, p, log_q, mass, k):
 
 @kernel(fastmath=EXACT)
 def _outside_inner_box(stream, layer, x):
-    """A normal proposal x outside the inner box of its layer: the proposal, in the lowest layer one of the tail
-    instead (Marsaglia 1964), and whether it is accepted."""
+    """Return the proposal x, which is outside the inner box of its layer, and whether it is accepted; in the lowest
+    layer a proposal from the tail replaces x (Marsaglia 1964)."""
     if layer == 0:
         while True:
             beyond = -math.log(1.0 - random(stream)) / _TAIL
@@ -150,14 +151,14 @@ def normals(stream, out):
 
 @kernel(fastmath=EXACT)
 def _proposal(g, n, p):
-    """The integer nearest to the normal g brought to the mean, variance and skewness of Binomial(n, p)."""
+    """Normal number g, transformed to the mean, variance and skewness of Binomial(n, p), and rounded."""
     mean = n * p
     return np.floor(mean + math.sqrt(mean * (1.0 - p) - _12TH) * g + (1.0 - 2.0 * p) / 6.0 * (g * g - 1.0) + 0.5)
 
 
 @kernel(fastmath=EXACT)
 def _propose(g, v, n, p, k, surplus):
-    """Write the proposal from each normal g[a] to k[a], and to surplus[a] a number >= 0 if v[a] accepts it for sure."""
+    """Write the proposal from each normal g[a] to k[a]; surplus[a] is >= 0 where uniform v[a] surely accepts it."""
     for a in range(k.size):
         k[a] = _proposal(g[a], n[a], p)
         square = g[a] * g[a]
@@ -189,7 +190,7 @@ def log_mass(k, n, p):
 
 @kernel(fastmath=EXACT)
 def acceptance(k, n, p):
-    """Probability with which proposal k is accepted: its binomial mass over what _EXCESS times the proposals have."""
+    """Probability to accept proposal k: its binomial mass over its mass as a proposal times exp(_EXCESS/variance)."""
     if not 0.0 <= k <= n:
         return 0.0
     mean = n * p
@@ -231,8 +232,9 @@ def _rejections(stream, n, p, k, values):
 def multinomial(stream, n, conditional, log_q, counts, values):
     """Write Multinomial(n, p) to each column of counts (m, sequences) floats; cost independent of n.
 
-    Token by token, binomials of what is left, all sequences at once. conditional[i] = p_i/(p_i + ... + p_{m-1}),
-    log_q[i] = ln(1 - min(conditional[i], 1 - conditional[i])). values (>= 3 sequences,) is scratch.
+    Token by token, for all sequences at once, the count of token i is drawn from the binomial of the number that is
+    left, with probability conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is
+    ln(1 - min(conditional[i], 1 - conditional[i])); values (>= 3 sequences,) is scratch.
     """
     last = counts.shape[0] - 1
     left = counts[last]  # what is left is the last token's count in the end
@@ -262,8 +264,8 @@ def multinomial(stream, n, conditional, log_q, counts, values):
 def draw_classes(stream, cumulative, drawn):
     """Write independent classes with the prior whose cumulative sums are given to `drawn`, in increasing order.
 
-    With more draws than classes the number of each class is drawn: SGD on two classes of infinitely long sequences is
-    13 times faster with batches of 5000, 6 times with 500.
+    With more draws than classes, it draws how often each class occurs: SGD on two classes of infinitely long sequences
+    is then 13 times faster with batches of 5000, 6 times with 500.
     """
     S = cumulative.size
     if drawn.size <= S:

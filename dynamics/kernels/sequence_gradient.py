@@ -1,6 +1,6 @@
-"""Gradient of the loss of drawn sequences, Eqs. (3)-(4): of one, and of four of one class, one per vector lane.
+"""Gradient of the loss of one drawn sequence, or of four of one class, one per vector lane; Eqs. (3)-(4).
 
-Four at once are 1.7 times faster (Syn-Small, and Syn-Medium with one query, in batches of 128).
+Four sequences at once are 1.7 times faster (Syn-Small, and Syn-Medium with one query, in batches of 128).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _through_residual(Y, target, query_position, r, scale, f, g):
 def add_gradient(logits, rows, slots, f, weight, target, query_position, g, r):
     """Add weight dJ/d(z, Y) of one sequence to dz, dY; return -J = -ln alpha[column] (Eqs. 3-4).
 
-    f, (m,), is q/|q| on the tokens that occur. With the residual connection the decoder input is
+    f, (m,), is q/|q| on the tokens that occur, q = counts exp(z). With the residual connection the decoder input is
     u = (f + e_q)/|f + e_q|; query_position is the query token's place among the tokens, or -1. g (m,) and
     r (columns,) are scratch.
     """
@@ -110,7 +110,7 @@ def _combine_rows_4(Y, rows, f, r):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
-    """Turn logits r (4, columns) into errors e_n - alpha_n; write (logits . error) and others/own to (4,) arrays.
+    """Turn logits r (4, columns) into errors e_n - alpha_n; write logits . error to `overlap` and odds to `odds`, (4,).
 
     odds[a] = (1 - alpha_n)/alpha_n, so that the loss is ln(1 + odds). shifted (4 columns,) is a work array.
     """

@@ -39,7 +39,7 @@ class Classes(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory, for the largest support m and L sequences of one class at once, a multiple of 4."""
+    """Working memory; m is the largest number of tokens of a class, L a multiple of 4, the sequences held at once."""
 
     drawn: Ints  # (B,) drawn classes; B = 0 stands for the expectation over classes
     places: Ints  # (2, m + 3)
@@ -63,7 +63,7 @@ class Record(NamedTuple):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def counted_attention(z, slots, counts, e, total, f):
-    """f[:, a] = q/|q| of each sequence a, q = counts exp(z); counts and f (m, sequences), e and total scratch."""
+    """f[:, a] = q/|q| for each sequence a, q = counts exp(z); counts and f are (m, sequences), e and total scratch."""
     for i in range(slots.size):
         e[i] = z[slots[i]]
     exp_shifted(e)
@@ -87,7 +87,7 @@ def counted_attention(z, slots, counts, e, total, f):
 
 @kernel(fastmath=EXACT, forceinline=True)
 def _rare_attention(z, slots, counts, f, a):
-    """Write q to f[:, a], return |q|^2, for a sequence whose tokens have a far lower logit than others of its class."""
+    """Write q up to a factor to f[:, a], return |q|^2; for a sequence with logits far below others of its class."""
     largest = -math.inf
     for i in range(slots.size):
         if counts[i, a] > 0.0:
@@ -103,8 +103,8 @@ def _rare_attention(z, slots, counts, f, a):
 def _tokens_that_occur(classes, n, f, first, places, used_f):
     """Write rows, slots and f of the tokens in sequences first..first+3; return their number, the query's place.
 
-    f (m, sequences) belongs to class n; places (2, >= m + 3), used_f (>= m + 3, 4). Tokens that add nothing fill up to
-    a multiple of four; the query's place is -1 where it does not occur.
+    f (m, sequences) belongs to class n; places is (2, >= m + 3), used_f is (>= m + 3, 4). Tokens with f = 0 fill the
+    number up to a multiple of four; the query's place is -1 where the query does not occur.
     """
     start, used, query_position = classes.indptr[n], 0, -1
     for i in range(f.shape[0]):
@@ -205,7 +205,7 @@ def row_sums(Y, last_multiplicity, sums):
 
 @kernel(fastmath=EXACT, nogil=True)
 def sgd_steps(stream, descent, record, update, classes, seq_len, scratch, steps, step, stop, saved):
-    """Make the updates step..stop-1, in place, saving the state at the steps of the record from number `saved` on.
+    """Make the updates step..stop-1, in place, saving the state at the steps of the record from index `saved` on.
 
     `steps` is the last step of the run. Returns (step, saved, finite): finite is False when the loss at `step`, or the
     state after the update to `step`, is not finite.

@@ -1,1 +1,1 @@
-"""Exact symmetries of the mean field: values that start equal and stay equal, and the flow of one of each kind."""
+"""Exact symmetries of the mean field: values that start equal stay equal, and the flow needs only one of each."""

@@ -1,10 +1,11 @@
-"""The quotient of the mean field by its kinds: one value for all that stay equal, from Y(0) = 0.
+"""The quotient of the mean field by its kinds of classes: one value in place of all that stay equal, from Y(0) = 0.
 
 The different values are: z of each different token in a type of queries; Y of a shared token on the next tokens of each
 kind, and on the V - N outputs that are no next token; Y of a token of one class, of kind c, on its own next token, on
 those of the other classes of each kind, and on the rest. Whether another class has the same query does not matter:
-neither Y of a shared token nor, with it, the softmax of a class depends on it. With the residual connection it does,
-by the row of the query token, and next tokens of the own and of other queries are told apart.
+neither Y of a shared token nor, therefore, the softmax of a class depends on this. With the residual connection it does
+matter, through the row of the query token: then next tokens of classes with the same query are other values than those
+of classes with other queries.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ BYTES_PER_TERM = 50.0  # a whole and a real number, and copies while they are ma
 
 
 class RowSums(NamedTuple):
-    """The different row sums as matrices over z and over Y, and how many tokens have a row of Y."""
+    """Matrices that give the different row sums of z and of Y, and the number of tokens that have a row of Y."""
 
     z: scipy.sparse.csr_array | Floats  # (types of queries, num_slots): number of tokens
     y: scipy.sparse.csr_array | Floats  # (different rows, values of Y): number of outputs
@@ -32,7 +33,7 @@ class RowSums(NamedTuple):
 
 
 class KindsQuotient(NamedTuple):
-    """Lists of the right-hand side, and which of the state values a value of Y is (-1: there is none)."""
+    """Lists for the right-hand side, and the index in the state of each value of Y (-1: there is no such value)."""
 
     kinds: Kinds
     lists: Quotient
@@ -69,7 +70,7 @@ class KindsQuotient(NamedTuple):
 
 
 def bytes_of_quotient(kinds: Kinds, residual: bool) -> float:
-    """Memory that `quotient_of` takes at most: each entry of a kind meets each different output."""
+    """Upper bound of the memory of `quotient_of`, which lists every entry of a kind with every different output."""
     entries = np.count_nonzero(kinds.shared) + int(kinds.first_own[-1] - kinds.first_own[0])
     return BYTES_PER_TERM * entries * (kinds.number.size * (1 + residual) + 2)
 
@@ -171,13 +172,13 @@ def _row_sums(kinds: Kinds, rows: list[tuple[Floats, Floats]]) -> RowSums:
 
 
 def _table(row: Ints, weight: Floats) -> scipy.sparse.csr_array | Floats:
-    """Matrix of sums over values each of which belongs to one row."""
+    """Matrix that sums values by rows; each value belongs to one row."""
     table = scipy.sparse.csr_array((weight, (row, np.arange(row.size))))
     return np.asarray(table.toarray()) if np.prod(table.shape) <= SMALL_TABLE else table
 
 
 def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Ints:
-    """Number of the logit of `kinds` of every logit in classes.z_coordinates, (nz,)."""
+    """Index, among the different logits of `kinds`, of every logit in classes.z_coordinates, (nz,)."""
     values = np.empty(classes.z_coordinates[0].size, np.int64)
     start = z_initial[classes.query_index[classes.class_of_entry], classes.P.indices] + 0.0
     values[classes.z_of_entry] = kinds.value_of_entry(classes, start)
@@ -185,7 +186,7 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
 
 
 def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
-    """Place in `y_own`, (S, num_columns), of outputs as each class sees them; its next token is no exception."""
+    """Column of `y_own` for each output as each class sees it, (S, num_columns), own next tokens not yet told apart."""
     kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
     by_output = np.argsort(classes.next_index)
     places = np.append(1 + kind[by_output], 1 + C)[:num_columns]
@@ -194,7 +195,7 @@ def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_col
 
 
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
-    """State value of each value of Y, (rows, columns) of the layout of all classes; `logit` is from `logit_of_z`."""
+    """Index in the state of each value of Y, (rows, columns) of the full layout; `logit` comes from `logit_of_z`."""
     kinds, members, L = quotient.kinds, quotient.kinds.members(), layout
     places = places_of_outputs(classes, quotient, L.num_columns)
     values = np.empty((L.num_rows, L.num_columns), np.int64)

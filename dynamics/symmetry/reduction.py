@@ -1,4 +1,4 @@
-"""The system on one value for all that stay equal: from the kinds that classes carry, or that their table shows."""
+"""Reduced systems, with one value in place of all that stay equal: for declared kinds, or kinds found in the table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def is_large(system: System) -> bool:
 
 
 def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
-    """Kinds of the classes of a system from its start, at most `most`; kept with the classes. None: there are more."""
+    """Kinds of the classes for the start of a system, kept with the classes; None if there are more than `most`."""
     classes = system.classes
     if getattr(system, "residual", False) and np.isin(classes.queries, classes.P.indices).any():
         return None
@@ -58,25 +58,26 @@ def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
 
 
 def reduced(system: System, at_most: float | None = None) -> ReducedSystem | None:
-    """The system on one value for all that stay equal.
+    """The system with one value in place of all values that stay equal.
 
     Parameters
     ----------
     system : System
     at_most : float, optional
-        Largest share of the state values and of the classes that may remain as values and kinds (of the work for the
-        inverse of G, for a ModifiedDecoder). None: at least one value less.
+        Largest allowed ratio of state values to those of the full system, and of kinds to classes (for a
+        ModifiedDecoder, of the work for the inverse of G). None: there must be fewer state values, and fewer kinds
+        than classes.
 
     Returns
     -------
     ReducedSystem or None
-        None for a system of another type than `REDUCIBLE`, without symmetries, or with too few of them. The answer is
-        kept with the system for each `at_most`, so that a second run does not look again.
+        None for a system whose type is not in `REDUCIBLE`, and for one with no symmetries or too few. The result is
+        kept with the system for each `at_most`, so that a second run does not search again.
 
     Raises
     ------
     InputError
-        Without `at_most`: what is kept of the kinds does not fit into memory.
+        Without `at_most`: the arrays of the kinds do not fit into memory.
     """
     if type(system) not in QUOTIENTS or (isinstance(system, FrozenDecoder) and system.modified):
         return None

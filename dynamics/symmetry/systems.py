@@ -1,4 +1,4 @@
-"""Systems on one value for all that stay equal; each looks like the full system that it stands for."""
+"""Systems with one value in place of all that stay equal; each has the interface of its full system."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from snapdyn.memory import scratch
 
 
 class ReducedSystem(System):
-    """What all systems on one value for all that stay equal have in common.
+    """Base class of the systems with one value in place of all values that stay equal.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class ReducedSystem(System):
 
     @cached_property
     def value_of_z(self) -> Ints:
-        """State value of every logit in classes.z_coordinates, (nz,)."""
+        """Index in the state of every logit in classes.z_coordinates, (nz,)."""
         return logit_of_z(self.full.classes, self.kinds, self.full.z_initial)
 
     @property
     def slots(self) -> Ints:
-        """State value of every logit in the layout of the full system."""
+        """Index in the state of every logit in the layout of the full system."""
         slots = np.empty(self.full.layout.num_slots, np.int64)
         slots[self.full.layout.slot_of_z] = self.value_of_z
         return slots
@@ -83,9 +83,9 @@ class ReducedSystem(System):
 
 
 class MeanFieldQuotient(ReducedSystem):
-    """The mean field of one value for all that stay equal; observables are those of the full system, lifted.
+    """The mean field with one value in place of all that stay equal; observables are those of the full system.
 
-    What has the size of all classes (`z_support`, `decoder`, `full_state`) is made when it is asked for.
+    Arrays with the size of all classes (`z_support`, `decoder`, `full_state`) are made only when they are asked for.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class MeanFieldQuotient(ReducedSystem):
 
     @cached_property
     def value_of_decoder(self) -> Ints:
-        """State value of each value of Y, (rows, columns) of the layout of all classes."""
+        """Index in the state of each value of Y, (rows, columns) in the layout of all classes."""
         return value_of_decoder(self.full.classes, self.full.layout, self.quotient, self.value_of_z)
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
@@ -164,7 +164,7 @@ class MeanFieldQuotient(ReducedSystem):
 
 
 class FiniteLengthQuotient(MeanFieldQuotient):
-    """The mean field of finite sequences, of one value for all that stay equal.
+    """The mean field of finite sequences, with one value in place of all that stay equal.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class FiniteLengthQuotient(MeanFieldQuotient):
 class FrozenDecoderQuotient(MeanFieldQuotient):
     """The original flow with frozen attention: Y of the mean field with eta_Z = 0.
 
-    Row l of Y = F C of a token of class n alone is f_nl C_n, so C follows from Y where every kind has such a token.
+    If token l occurs in class n only, row l of Y = F C is f_nl C_n. So C follows from Y if every kind has such a token.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class FrozenDecoderQuotient(MeanFieldQuotient):
 
     @cached_property
     def _value_of_coefficient(self) -> tuple[Ints, Floats]:
-        """State value and factor of each value of C, (S * columns,)."""
+        """Index in the state, and factor, for each value of C, (S * columns,)."""
         kinds, classes = self.kinds, self.full.classes
         kind = kinds.members().kind
         places = places_of_outputs(classes, self.quotient, self.full.columns.size)

@@ -26,8 +26,8 @@ class ConservedSum(NamedTuple):
     weight : float
         sum_j m_j.
     scale : (...) array
-        Of states (..., size): sum_j m_j |y_j|, the largest of the sums of this name, and the absolute values of the
-        terms of its rate where these are larger.
+        For states (..., size): the largest sum_j m_j |y_j| of all sums of this name, plus a bound of the terms of their
+        rate where these can be larger.
     """
 
     terms: int
@@ -45,7 +45,7 @@ class System(ABC):
     Attributes
     ----------
     parameters : mapping
-        What besides the classes defines the system; stored with every trajectory.
+        What defines the system besides the classes; stored with every trajectory.
     value_names : sequence of str
         Names of the state values, for failure reports and datasets; empty for a system that does not name them.
     classes : SequenceClasses or None
@@ -53,16 +53,16 @@ class System(ABC):
     z_initial : (Q, M) array or None
         Attention logits at t = 0; None for a system without attention logits.
     is_autonomous : bool
-        Whether the rate depends on the state only. False for a class that defines `write_rate_at`, unless it says
-        otherwise; a system of `from_sympy` depends on time where it has the symbol, one of `from_function` where its
-        code reads t.
+        Whether the rate depends on the state only. False for a class that defines `write_rate_at`, unless the class
+        sets it. A system of `from_sympy` depends on time if its rate contains the symbol of time, a system of
+        `from_function` if its code reads t.
     compiled : Integrator or None
-        Integrator with the right-hand side, of `kernels.dormand_prince.integrator_of`; a subclass, which may change the
-        right-hand side, declares its own.
+        Integrator with the right-hand side, made by `kernels.dormand_prince.integrator_of`. A subclass must declare its
+        own, since it may change the right-hand side.
     norm_weights : (size,) array or None
-        Share of each state value in the mean squares of the compiled integrator, sum 1; None: all alike.
+        Weight of each state value in the mean squares of the compiled integrator, sum 1; None: equal weights.
     eta_Y : float
-        Rate of the fastest change at a rate ratio of at most 1, per batch-size-1 step; see `time_scale`.
+        Rate of the decoder per batch-size-1 step, the fastest rate if eta_Z/eta_Y is at most 1; see `time_scale`.
     eta_Z : float
         Rate of attention per batch-size-1 step; 0 without attention, or where it is frozen.
 
@@ -124,12 +124,12 @@ class System(ABC):
 
     @property
     def multiplications(self) -> float:
-        """Estimate for one evaluation with its share of a step: a state value takes as long as some 50, as measured."""
+        """Estimate for one evaluation and its part of a step: each state value takes the time of some 50 (measured)."""
         return 50.0 * self.size
 
     @cached_property
     def reductions(self) -> dict[float | None, Any]:
-        """Systems on one value for all that stay equal, by the largest share asked for; see `symmetry.reduction`."""
+        """Reduced systems by the `at_most` that they were asked for with; see `symmetry.reduction.reduced`."""
         return {}
 
     def full_state(self, state: Floats) -> Floats:
@@ -206,7 +206,7 @@ class System(ABC):
         return {}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        """Those of `invariants` that are linear in the state, by name, of states (..., size).
+        """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
         (`integration.recorder`). Other invariants are reported and not judged.
@@ -214,7 +214,7 @@ class System(ABC):
         return {}
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        """Further quantities of this system by name, (..., k), of states (..., size): h (S), B (1)."""
+        """Further quantities of this system by name, (..., k), for states (..., size): h (k = S), B (k = 1), ..."""
         return {}
 
     def kernel_arguments(self) -> tuple[Any, ...]:

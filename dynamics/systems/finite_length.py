@@ -119,10 +119,10 @@ class FiniteLengthMeanField(MeanField):
         return float(finite_length_mean_field(state, out, arrays, *self._scratch))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        """count_noise (..., S): the expansion parameter, the variance of the frequencies over their mean squared.
+        """count_noise (..., S), the parameter of the expansion: variance over squared mean of the token frequencies.
 
-        (sum_k f_nk^2/P(k|n) - 1)/(T-1): one over the expected counts, averaged over the tokens attended to.
-        The correction is accurate where this is small. Values above 1 cause an ExpansionWarning.
+        It is (sum_k f_nk^2/P(k|n) - 1)/(T-1), about 1 over the expected count, averaged over tokens with weights
+        f_nk^2. The correction is accurate where this is small. Values above 1 cause an ExpansionWarning.
         """
         noise = self.count_noise(self.z_support(state))
         self.warn_outside(noise, [self.loss(each) for each in state.reshape(-1, self.size)])

@@ -21,8 +21,8 @@ class FrozenDecoder(System):
 
     Original: Y' = eta_Y sum_n p_n f_n (e_n - alpha_n)^T. Modified: f_n is replaced by f_n - F E' e_n in the
     update, which decouples the rows of W = F^T Y (Lemma 3). With C (S, columns), Y = F C (original) or Y = F (I - E') C
-    (modified). The state is C; in the modified flow nothing couples the classes, so that it is C of each different
-    prior, on the own next token and on every other output.
+    (modified). In the original flow the state is C. In the modified flow nothing couples the classes, so that the state
+    has two values of C for each different prior: on the class's own next token, and on every other output.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ MAY_LACK = ("query_row", "query_entry", "row_of_token")  # -1 where there is non
 class Layout:
     """Sparse layout of (z, Y) for one set of classes, with tokens lumped and output columns shared.
 
-    Two exact reductions (docs/how_to/numerics.md). Tokens with equal columns P(l|.) and equal initial
+    The layout makes two exact reductions (docs/how_to/numerics.md). Tokens with equal columns P(l|.) and equal initial
     logits stay equal for ever: one *row* with a multiplicity represents all of them. From Y(0) = 0 the
     outputs that are no class's next token stay equal: one last *column* represents all of them.
 
@@ -65,8 +65,8 @@ class Layout:
                 wrong.append(name)
         if wrong or (self.indptr[1:] < self.indptr[:-1]).any():
             raise InputError(
-                f"expected classes as they were built, received a P that was changed since ({', '.join(wrong)} of the "
-                "layout of the state); build new SequenceClasses instead"
+                f"expected classes that are unchanged since they were built, received a changed P (wrong in the layout "
+                f"of the state: {', '.join(wrong)}); build new SequenceClasses instead"
             )
 
     @property
@@ -143,7 +143,7 @@ class Layout:
 
 
 def start_key(z_initial: Floats) -> bytes:
-    """What tells initial logits (Q, M) from others; empty for zeros."""
+    """Key that is different for different initial logits (Q, M); empty for zeros."""
     return hashlib.sha256((z_initial + 0.0).tobytes()).digest() if z_initial.any() else b""  # -0 is 0
 
 
@@ -252,7 +252,7 @@ def build_layout(
 
 
 def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tuple[Ints, Ints]:
-    """Add a row for every query token that is not a contextual token that occurs."""
+    """Add a row for every query token that never occurs as a contextual token."""
     require_memory("a row of Y for each query", 8.0 * int(queries.max()), "smaller ids of queries")
     wider = np.full(max(row_of_token.size, int(queries.max()) + 1), -1, dtype=np.int64)
     wider[: row_of_token.size] = row_of_token

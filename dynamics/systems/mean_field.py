@@ -93,9 +93,9 @@ class MeanField(System):
 
     @property
     def needs_quotient(self) -> bool:
-        """Whether the state of all classes is so large that only the quotient that they carry is integrated by default.
+        """Whether the state of all classes is so large that, by default, its quotient by declared kinds is integrated.
 
-        Runs then need not make the steps of the full system.
+        Then no run needs to make steps of the full system.
         """
         return self.carries_quotient and self.size > LARGEST_FULL
 
@@ -123,7 +123,7 @@ class MeanField(System):
 
     @cached_property
     def start_key(self) -> bytes:
-        """What tells the initial logits from others; empty for zeros."""
+        """Key that is different for different initial logits; empty for zeros."""
         return start_key(self.z_initial) if "z_initial" in vars(self) else b""
 
     @cached_property
@@ -197,7 +197,7 @@ class MeanField(System):
 
     @property
     def value_of_z(self) -> Ints:
-        """State value of every logit in classes.z_coordinates, (nz,)."""
+        """Index in the state of every logit in classes.z_coordinates, (nz,)."""
         return self.layout.slot_of_z
 
     def z_support(self, state: Floats) -> Floats:

@@ -22,10 +22,10 @@ from snapdyn.memory import scratch
 
 
 class ModifiedDecoder(System):
-    """Eq. (10) on the per-step clock: attention moves, the decoder follows the modified flow for that attention.
+    """Eq. (10) on the per-step clock: attention moves, and the decoder follows the modified flow for that attention.
 
-    z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n . f_k) - f_k), with gamma_n
-    from h_n (85), h_n integrated along (44) at rate p_n eta_Y, E' from the current attention.
+    z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n . f_k) - f_k). Here gamma_n follows
+    from h_n by Eq. (85), h_n is integrated by Eq. (44) at rate p_n eta_Y, and E' is that of the current attention.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class ModifiedDecoder(System):
     eta_Z : float
         Learning rate of the attention logits per batch-size-1 step.
     beta : str
-        "exact": beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj) for uniform p (general p_n: with h_k/h_n);
-        "leading": beta_nk = E'_kn.
+        "exact": beta_nk = q1 E'_kn - q0 (h_k - sum_{j != n} E'_kj h_j)/h_n with q1 = V/(V-1), q0 = -V/(V-1)^2; for
+        uniform p all h are equal. "leading": beta_nk = E'_kn.
     z_initial : (Q, M) array, optional
         Initial logits. Default 0.
 

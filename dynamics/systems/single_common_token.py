@@ -24,9 +24,9 @@ def single_common_token(
 ) -> float:
     """Write d(state)/dt to `out`; state = [z_c, B, V h], t counts batch-size-1 steps.
 
-    z_c' = -eta_Z gamma coupling exp(4 z_c), B' = -share z_c', (V h)' from (44) at rate eta_Y/K.
-    Printed (13): coupling = K/rho0^4, share = 1. Consistent with (98)-(100): coupling =
-    (K-1)/rho0^4, share = 1/K.
+    z_c' = -eta_Z gamma coupling exp(4 z_c), B' = -share z_c', and (V h)' from Eq. (44) at rate eta_Y/K.
+    As Eq. (13) is printed: coupling = K/rho0^4, share = 1. Consistent with Eqs. (98)-(100): coupling = (K-1)/rho0^4,
+    share = 1/K.
     """
     fall = eta_Z * speed(state[2], V) * coupling * math.exp(4.0 * state[0])
     out[0] = -fall
@@ -38,9 +38,9 @@ def single_common_token(
 class SingleCommonToken(System):
     """Eq. (13): the logit of the single common token; its decrease drives the growth exponent B.
 
-    z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as (13) and (124)
-    stand. Form "consistent": c = (K-1)/rho0^4 and B' = -z_c'/K, which follow from (98)-(100) on the per-step
-    clock (finding F3).
+    z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as Eqs. (13) and (124) are
+    printed. Form "consistent": c = (K-1)/rho0^4 and B' = -z_c'/K, which follow from Eqs. (98)-(100) on the per-step
+    clock (claim `theorem4`).
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SingleCommonToken(System):
     eta_Z : float
         Learning rate of the attention logits per batch-size-1 step.
     rho0 : float
-        |c~_n|/P(l_c|n), taken constant (at least 1 for any classes; smaller values are accepted).
+        |c~_n|/P(l_c|n), taken as constant (it is at least 1 for all classes; smaller values are accepted).
     form : str
         "printed" or "consistent".
 

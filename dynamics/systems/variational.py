@@ -1,7 +1,7 @@
 """A system together with its derivatives with respect to parameters: forward variational equations.
 
 With x' = F(x, p), the derivative S = dx/dp obeys S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp. The state is [x, S_1, ...].
-S belongs to a parameter in the scale of `scales`: the logarithm of a rate, a direction of largest entry 1.
+Here p is scaled (`scales`): it is the logarithm of a rate, or moves along a direction whose largest entry is 1.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class SensitivitySystem(System):
         return self.write_rate_at(0.0, state, out)
 
     def parts(self, states: Floats) -> tuple[Floats, Floats]:
-        """(x (..., n), dx/dp (..., k, n)) of states (..., size), p in its own units."""
+        """(x (..., n), dx/dp (..., k, n)) of states (..., size), with p in the units of the user, not scaled."""
         n, k = self.base_size, len(self.directions)
         derivatives = states[..., n:].reshape(*states.shape[:-1], k, n)
         return states[..., :n], derivatives * self.scales[:, None]
@@ -114,7 +114,7 @@ class SensitivitySystem(System):
 class MeanFieldSensitivity(SensitivitySystem):
     """The mean field with derivatives, compiled into the integrator.
 
-    P enters the rate through ln P + z alone, so a direction of P acts as a change of the logit of each entry. Tokens
+    P enters the rate only through ln P + z, so a direction of P acts as a change of the logit of each entry. Tokens
     are lumped only where the parameters are rates: a direction may tell equal tokens apart.
     """
 
@@ -186,7 +186,7 @@ class MeanFieldSensitivity(SensitivitySystem):
 class DifferencedSensitivity(SensitivitySystem):
     """Any system with derivatives: products with the Jacobian and dF/dp by central differences of the rate.
 
-    Their relative error is about 1e-9. `parameters` of the system are changed by `with_parameter`.
+    The relative error of these differences is about 1e-9. `with_parameter` changes the parameters of the system.
     """
 
     def __init__(self, base: System, directions: list[Direction]) -> None:
@@ -245,7 +245,7 @@ class DifferencedSensitivity(SensitivitySystem):
         return self._changes(states, lambda system, x: system.observables(x))
 
     def _changes(self, states: Floats, measure: Callable[[System, Floats], dict[str, Floats]]) -> dict[str, Floats]:
-        """Derivatives (N, k, ...) of what `measure` gives for a system and its states."""
+        """Derivatives (N, k, ...) of the quantities that `measure` returns for a system and its states."""
         x, derivatives = self.parts(states)
         found: dict[str, list[Floats]] = {}
         for i, (higher, lower, step) in enumerate(self._changed):
@@ -263,7 +263,8 @@ def _losses(system: System, states: Floats) -> dict[str, Floats]:
 def with_parameter(system: System, name: str, value: float) -> System:
     """Return the system with another value of one parameter.
 
-    A constructor with an argument of that name builds it anew; else a copy gets other `parameters`.
+    If the constructor has an argument of this name, it builds a new system; else a copy with changed `parameters` is
+    returned.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def read_corpus(
     Parameters
     ----------
     paths : path or list of paths
-        As in `from_text`, like the other arguments.
+        This and the other arguments are those of `from_text`.
     tokens : {"auto", "spaces", "words"}
     headings : {"drop", "keep"}
     min_token_count : int
@@ -231,7 +231,7 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     Parameters
     ----------
     paths : path or list of paths
-        A folder stands for its WikiText files, or without any for all its text files, by name.
+        A folder stands for its WikiText files, or if it has none, for all its text files, in the order of their names.
 
     Returns
     -------
@@ -266,7 +266,7 @@ def listed_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
     Raises
     ------
     InputError
-        No path, or what no file can be named.
+        There is no path, or something that cannot be the name of a file.
     """
     single = isinstance(paths, (str, os.PathLike))
     listed = list_of("paths", [paths] if single else paths, str, os.PathLike, at_least=1)

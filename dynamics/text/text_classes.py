@@ -183,9 +183,9 @@ def from_text(
     of word l in the `window` words before the query, and the weight of a class is its count. Words are lower-cased.
     Windows cross line ends but not document ends; a document is a file, or an article of WikiText.
 
-    With `sequences` every window of these pairs is a class (a stored sequence is a class): P(l|n) is then the share of
-    word l in that window. `sgd` with seq_len=None, infinitely long sequences, then trains on the windows, and the mean
-    field is its limit of small steps.
+    With `sequences` every window of these pairs is a class: P(l|n) is then the relative frequency of word l in that
+    window. `sgd` with seq_len=None then trains on these windows, and the mean field is the limit of this training for
+    small steps.
 
     With the defaults, the validation and test text of WikiText-2 gives 1000 classes over 6939 words; the integration of
     their mean field past the transition takes half a minute (`integrate(..., method="RKC")`).
@@ -194,7 +194,8 @@ def from_text(
     ----------
     paths : path or list of paths
         Text files in UTF-8, plain or gzip (recognised by their first bytes), or folders. A folder stands for its
-        WikiText files (wiki.train.tokens, ..., also .raw), or without any for its .txt, .tokens, .raw and .text files.
+        WikiText files (wiki.train.tokens, ..., also .raw), or if it has none, for its .txt, .tokens, .raw and .text
+        files.
     window : int
         T-1, contextual tokens before the query.
     min_count : int
@@ -217,9 +218,10 @@ def from_text(
     sequences : bool
         One class per window, with weight 1, in the order of the text.
     max_sequences : int or None
-        Largest number of windows, drawn without replacement and with equal probability. None: all, which need memory.
+        Largest number of windows; if there are more, they are drawn without replacement and with equal probability.
+        None: all windows are kept in memory.
     seed : int
-        Seed of this draw.
+        Seed of the draw of windows.
 
     Returns
     -------
@@ -230,8 +232,8 @@ def from_text(
     ------
     InputError
         A file is missing, unreadable, without words, or not UTF-8 (the message names file and line); a gzip file
-        expands to more than 1 GiB and 100 times its size; no class is frequent enough; no document is longer than a
-        window; an argument is out of range.
+        expands to more than 1 GiB and to more than 100 times its size; no class is frequent enough; no document is
+        longer than a window and the next word; an argument is out of range.
 
     Examples
     --------
@@ -269,7 +271,7 @@ def from_text(
 def _frequent_pairs(
     corpus: Corpus, window: int, min_count: int, max_classes: int | None, progress: Progress | None
 ) -> tuple[Ints, Ints]:
-    """Keys query V + next word of the classes, and their counts; by decreasing count, then by key."""
+    """Keys of the classes (query V + next word) and their counts, by decreasing count, then by key."""
     pairs, counts = _counted(keys for _, _, keys in _windows(corpus, window, "counting pairs", progress))
     if pairs.size == 0:
         raise InputError(
@@ -287,7 +289,7 @@ def _frequent_pairs(
 
 
 def _shares(corpus: Corpus, window: int, pairs: Ints, counts: Ints, progress: Progress | None) -> sparse.csr_array:
-    """P(l|n): the share of each word in all windows of a class."""
+    """P(l|n): the relative frequency of each word in all windows of a class."""
     V = len(corpus.words)
     keys = ((number[:, None] * V + words).ravel() for number, words in _words_of(corpus, window, pairs, progress))
     entries, times = _counted(keys)
@@ -298,12 +300,12 @@ def _shares(corpus: Corpus, window: int, pairs: Ints, counts: Ints, progress: Pr
 def _sequences(
     corpus: Corpus, window: int, pairs: Ints, most: int | None, seed: int, progress: Progress | None
 ) -> tuple[sparse.csr_array, Ints]:
-    """P(l|n) and key query V + next word of the windows of all classes, at most `most` windows."""
+    """P(l|n) and key (query V + next word) of the windows of all classes, at most `most` windows."""
     rng = np.random.default_rng(seed)
     waiting: list[tuple[Ints, Ints, Floats]] = []
 
     def merged() -> tuple[Ints, Ints, Floats]:
-        """All windows in `waiting`, or the `most` ones with the smallest random numbers, in the order of the text."""
+        """The windows in `waiting` (if over `most`, those with the smallest random numbers), in the text's order."""
         number, words, draws = (np.concatenate(parts) for parts in zip(*waiting, strict=True))
         if most is None or draws.size <= most:
             return number, words, draws

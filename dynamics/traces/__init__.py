@@ -1,1 +1,1 @@
-"""Traces of training recorded elsewhere: their arrays, their clock, and files."""
+"""Traces of training runs recorded elsewhere: their arrays, clock and files."""

@@ -16,13 +16,13 @@ COUNTS = ("updates", "sequences", "theory")
 
 @dataclass(frozen=True)
 class TraceClock:
-    """What the recorded steps of a trace count, and what an update is.
+    """What the recorded steps of a trace count, and how many steps of the theory an update is worth.
 
     The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
-    sequence's mean loss. An update on the mean loss of a batch moves as far: its clock is that of batch size 1, and the
-    batch divides the noise only. Heavy-ball momentum mu makes i updates worth [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu)
-    of them, and an update at `rate_factor` times the rates is worth as many. (A loss that is the sum over the batch has
-    the rate factor `batch_size`.)
+    sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
+    larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
+    [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
+    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.)
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class TraceClock:
     Raises
     ------
     InputError
-        A number out of range, or momentum with counts="theory", which includes it.
+        A number out of range, or a momentum or rate factor with counts="theory", whose steps already include them.
 
     Examples
     --------
@@ -79,9 +79,9 @@ class TraceClock:
     def relaxation(self) -> float | None:
         """Rate kappa at which the velocity of the heavy ball follows the gradient; None without momentum.
 
-        In the time tau = r i/(1 - mu) after i updates, the flow with velocity is x' = w, w' = kappa (F(x) - w): mu^i =
-        exp(-kappa tau), kappa = -(1 - mu) ln(mu)/r. From w(0) = 0 a constant F gives x = F t with the t of this clock,
-        to leading order in 1 - mu.
+        Let r be the rate factor and tau = r i/(1 - mu) the time after i updates. In this time the flow with velocity is
+        x' = w, w' = kappa (F(x) - w); mu^i = exp(-kappa tau) gives kappa = -(1 - mu) ln(mu)/r. From w(0) = 0 a constant
+        F gives x = F t with the t of this clock, to leading order in 1 - mu.
         """
         if self.momentum == 0.0:
             return None
@@ -89,11 +89,12 @@ class TraceClock:
 
     @property
     def noise_factor(self) -> float:
-        """Covariance of the fluctuations at equal t, over that of batch size 1 without momentum.
+        """Covariance of the fluctuations at equal t, divided by that for batch size 1 without momentum.
 
-        An update at rate_factor r has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With
-        momentum the velocity adds up to g/(1 - mu) from each g: drift r F/(1 - mu), noise r^2 D/(B (1 - mu)^2), and t
-        advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
+        Let F be the drift and D the noise covariance of a batch-size-1 step. An update with rate factor r and batch
+        size B has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With momentum each
+        gradient g adds up to g/(1 - mu) in the velocity: the drift is r F/(1 - mu), the noise r^2 D/(B (1 - mu)^2), and
+        t advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
         """
         return self.rate_factor / ((1.0 - self.momentum) * self.batch_size)
 

@@ -1,4 +1,4 @@
-"""Covariance between times of what runs of SGD fluctuate in: the linear noise, propagated from record to record."""
+"""Covariance between times of the fluctuations of SGD runs: the linear noise, propagated from record to record."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ LARGEST_NORM, TERMS = 0.1, 6
 def covariance_between_times(
     mean: FiniteLengthMeanField, clock: TraceClock, updates: Floats, observe: Callable[[int, Floats], Floats]
 ) -> tuple[Floats, Floats]:
-    """Covariance of linear observables over runs of SGD by the clock of a trace, all records together.
+    """Covariance, over runs of SGD, of linear observables at all records of a trace.
 
-    With A = dF/dx and D the noise of a step along the mean path (`training.linear_noise`), Sigma' = A Sigma + Sigma A^T
-    + D and the propagator Phi' = A Phi; Cov(x(t), x(s)) = Phi(t, s) Sigma(s) for t >= s. With momentum, x is [x, w]
-    with the velocity w: x' = w, w' = kappa (F(x) - w), and the noise enters w (`TraceClock.relaxation`).
+    Let A = dF/dx and D the noise of a step, both along the mean path (`training.linear_noise`). Then
+    Sigma' = A Sigma + Sigma A^T + D, the propagator obeys Phi' = A Phi, and Cov(x(t), x(s)) = Phi(t, s) Sigma(s) for
+    t >= s. With momentum the state is [x, w] with the velocity w: x' = w, w' = kappa (F(x) - w), and the noise enters
+    w (`TraceClock.relaxation`).
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def covariance_between_times(
     Returns
     -------
     covariance : (N m, N m) array
-        Record after record.
+        Covariance of the observables at all records, ordered record after record.
     variance : (N,) array
         Sum of the variances of all state values.
 
@@ -89,7 +90,7 @@ def covariance_between_times(
 
 
 def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) -> Floats:
-    """States (k, n) of the mean: after updates with velocity, or of the flow, which a velocity delays."""
+    """States (k, n) of the mean path: after steps with momentum if these are few, else of the flow, delayed by it."""
     kappa, rows = clock.relaxation, np.arange(times.size)
     to_updates = (1.0 - clock.momentum) / clock.rate_factor
     if kappa is not None and times[-1] * to_updates <= MOST_UPDATES:
@@ -110,7 +111,7 @@ def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) 
 
 
 def _ends(times: Floats, time_scale: float) -> Floats:
-    """Ends of the intervals: the times, and between them such that all are about even in ln(1 + t/time_scale)."""
+    """Ends of the intervals: `times`, with times between so that intervals are about even in ln(1 + t/time_scale)."""
     u = np.log1p(np.concatenate([[0.0], times]) / time_scale)
     found: list[float] = []
     for start, end, time in zip(u[:-1], u[1:], times, strict=True):

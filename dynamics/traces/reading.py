@@ -1,7 +1,7 @@
 """`read_trace`: traces from files that other programs wrote. No file is run or unpickled.
 
-The library that reads HDF5 may crash or never return on a damaged netCDF file, which has no digest that tells: it runs
-in a process of its own, which is ended after a limit of time.
+A netCDF file of another program has no digest that tells whether it is damaged, and on a damaged file the library that
+reads HDF5 may crash or never return. So the library runs in a process of its own, which is ended at a time limit.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ def read_trace(
     Parameters
     ----------
     path : str or path-like
-        **npz**: arrays `steps` (N,) and one or more of `attention` (N, S, M), `loss` (N,), `entropy` (N, S), or each
-        with a first axis of seeds. Other arrays are left aside; pickled objects are refused.
+        **npz**: arrays `steps` (N,) and one or more of `attention` (N, S, M), `loss` (N,), `entropy` (N, S); these may
+        have a first axis of seeds. Other arrays are ignored; pickled objects are refused.
         **nc**: netCDF-4 variables of the same names and shapes.
         **csv**, wide: columns `step`, `seed` (optional), `loss`, `entropy_n` and `attention_n_l`, n the class and l the
         token. **csv**, long: columns `step`, `quantity` (loss, entropy or attention), `value`, and as needed `seed`,
         `class`, `token`. Attention to tokens without a column or row is 0.
         **TensorBoard** event files (their names contain ".tfevents."), with the extra `tensorboard`: scalars with the
-        tags loss, entropy/n and attention/n/l, of one run; other tags are left aside.
+        tags loss, entropy/n and attention/n/l, of one run; other tags are ignored.
     clock : {"updates", "sequences", "theory"}
         What the steps count; see `Trace`.
     batch_size : int
@@ -62,7 +62,7 @@ def read_trace(
     momentum : float
         Heavy-ball momentum.
     rate_factor : float
-        Rates of the run over those given to the theory.
+        Rates of the run, divided by those given to the theory.
     seq_len : int, math.inf or None
         Contextual tokens per sequence, T-1; None where it is unknown. See `Trace`.
 
@@ -221,7 +221,7 @@ TAG = re.compile(r"(?:(loss)|(entropy)/(\d{1,7})|(attention)/(\d{1,7})/(\d{1,7})
 
 
 def _scalars(path: Path) -> Iterator[Entry]:
-    """Scalars of an event file of TensorBoard with a tag of a trace, of seed 0, by the package, without TensorFlow."""
+    """Scalars with the tags of a trace, as seed 0, from an event file; read by tensorboard without TensorFlow."""
     if importlib.util.find_spec("tensorboard") is None:
         raise InputError(
             f"expected the package tensorboard for the event file {path.name!r}, received an installation without it; "
@@ -259,8 +259,8 @@ LIMIT = 60.0  # seconds
 def read_foreign(path: str | os.PathLike[str], names: Iterable[str], limit: float = LIMIT) -> dict[str, NDArray[Any]]:
     """Read variables of a netCDF file (HDF5) of another program, in a process of its own.
 
-    The process ends with the limit and with Ctrl-C; when this program is killed, at the latest a second after the
-    limit. It runs no code of the file and follows no reference to other files.
+    The process ends at the time limit and at Ctrl-C; if this program is killed, it ends at the latest a second after
+    the limit. It runs no code of the file and follows no reference to other files.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A trace: what a training run recorded elsewhere, with its clock."""
+"""A trace: quantities that a training run elsewhere has recorded, with their clock."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Trace:
     steps : (N,) array_like
         Steps at which the quantities were recorded, increasing; `clock` says what they count.
     attention : (N, S, M) or (R, N, S, M) array_like, optional
-        Attention of class n to token l for an infinite sequence (5), or averaged over sequences; it sums to 1.
+        Attention of class n to token l for an infinite sequence, Eq. (5), or averaged over sequences; it sums to 1.
     loss : (N,) or (R, N) array_like, optional
         Mean of -ln alpha[next token], nats.
     entropy : (N, S) or (R, N, S) array_like, optional
@@ -42,10 +42,10 @@ class Trace:
     momentum : float
         Heavy-ball momentum, at least 0 and below 1.
     rate_factor : float
-        Rates of the run over those given to the theory, such as `batch_size` for a loss that is a sum over the batch.
+        Rates of the run, divided by those given to the theory: `batch_size` for a loss that is a sum over the batch.
     seq_len : int, math.inf or None
-        Contextual tokens per sequence, T-1; `math.inf` for infinitely long sequences; None where it is unknown: then
-        `fit` warns, and does not say that a theory describes the trace.
+        Contextual tokens per sequence, T-1; `math.inf` for infinitely long sequences; None where it is unknown. With
+        None, `fit` warns, and never says that a theory describes the trace.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Trace:
         if len(set(seeds.values())) > 1:
             received = ", ".join(f"{count} for {name}" for name, count in seeds.items())
             raise InputError(
-                f"expected as many seeds for each quantity, received {received}; give all of the same runs"
+                f"expected equally many seeds for each quantity, received {received}; give all of the same runs"
             )
         self.num_seeds: int = next(iter(seeds.values()))
         self.attention: Floats | None = values.get("attention")
@@ -124,7 +124,7 @@ class Trace:
 
     @property
     def finite_length(self) -> int | None:
-        """T-1 where it is known and finite; None, as systems and `sgd` take it, for any other length."""
+        """T-1 if it is known and finite, else None; systems and `sgd` take it in this form."""
         return None if self.seq_len in (None, math.inf) else int(self.seq_len)
 
     @property
@@ -141,8 +141,8 @@ class Trace:
         Parameters
         ----------
         runs : Trajectory or sequence of Trajectory
-            From `sgd`, with the same classes, record and settings but for the seed. Runs without sampling
-            (batch_size=None) count as of batch size 1, which sets the clock.
+            Runs of `sgd` with the same classes, record and settings; only the seeds may differ. For the clock, runs
+            without sampling (batch_size=None) count as runs of batch size 1.
 
         Returns
         -------

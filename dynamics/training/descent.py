@@ -57,7 +57,7 @@ def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
 
 
 def recorded_bytes(settings: SGDSettings) -> float:
-    """Memory that the record of a run takes: the logits twice, as slots and as coordinates, and Y."""
+    """Memory that the record of a run takes: logits are held twice, as slots and as coordinates, and Y once."""
     layout, _ = class_tables(settings)
     logits = layout.num_slots + layout.slot_of_z.size
     decoder = layout.num_rows * (layout.num_columns if settings.save_decoder else 1)
@@ -86,7 +86,7 @@ def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> t
 def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     """Train, as `sgd` documents it; when `stop` is set, the run ends as interrupted at the next kernel call.
 
-    `stop` is shared by runs in several threads; Ctrl-C in this one sets it.
+    `stop` is shared by runs in several threads; Ctrl-C in the thread of this run sets it.
     """
     started = seconds_of_running()
     L, tables = class_tables(settings)
@@ -171,7 +171,7 @@ def run_in_portions(
 
 
 def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
-    """The mean field on one value for all that stay equal, with rates of 1, where the run descends on it."""
+    """The mean field with one value in place of all that stay equal, rates of 1; None if the run uses all values."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
     z = settings.init.get("z") if isinstance(settings.init, dict) else None
@@ -190,7 +190,7 @@ def _train_on_representatives(
     stop: threading.Event,
     started: float,
 ) -> Trajectory:
-    """As `train`, by descent on one value for all that stay equal; `layout` is that of all values."""
+    """As `train`, by descent on one value in place of all that stay equal; `layout` is that of the full state."""
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
     descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
@@ -270,7 +270,7 @@ class SGD(SGDSettings):
         Sequences per step. None: the gradient of the expectation over classes, which is deterministic
         gradient descent and requires seq_len=None.
     seq_len : int or None
-        Contextual tokens T-1; None: infinite, q = c_n (5). Cost and memory do not depend on it.
+        Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on it.
     momentum : float
         Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
     optimizer : {"sgd", "adam"}
@@ -278,8 +278,8 @@ class SGD(SGDSettings):
     init : str, mapping or tuple
         Start. "zeros": the outputs that are no class's next token share one column, so that the cost does not
         depend on V. "uniform": both Y and z are drawn from +-1/sqrt(V). A mapping {"Y": (rows, V), "z": (Q, M)}
-        or a tuple (Y, z) gives arrays; a missing one is zero. Rows of Y are token ids below M (with the
-        residual below max(M, largest query id + 1)).
+        or a tuple (Y, z) gives arrays; a missing one is zero. Rows of Y are token ids below M (with the residual
+        connection, below max(M, largest query id + 1)).
     seed : int
         Each seed has its own random streams, one for the start and one for the data.
     record : array_like of int, optional
@@ -290,9 +290,10 @@ class SGD(SGDSettings):
     save_decoder : bool
         Keep Y as well (records x rows x columns numbers).
     reduce : "auto", True or False
-        Descend on one value of all that stay equal by symmetry (docs/how_to/numerics.md), which needs batch_size=None
-        and Y(0) = 0; steps are those of all values up to rounding. "auto": for 100 steps or more, where it does so for
-        `integrate` of the mean field. `trajectory.stats` gives "state_size" and "full_state_size".
+        Descend on one value in place of all that stay equal by symmetry (docs/how_to/numerics.md). This needs
+        batch_size=None and Y(0) = 0; steps equal those of the full state up to rounding. "auto" reduces runs of 100
+        steps or more, if `integrate` would reduce the mean field. `trajectory.stats` gives "state_size" and
+        "full_state_size".
 
     Raises
     ------
@@ -376,11 +377,10 @@ def sgd(
     -------
     Trajectory or list of Trajectory
         A list, with one trajectory per seed, when `seed` is an iterable; its runs are made in parallel.
-        t: recorded steps (updates made: the clock of the paper for any batch size; with momentum the
-        first-order clock runs 1/(1-momentum) times faster). loss: mean -ln alpha of the batch drawn next,
-        nats. invariants (not of Adam): change of the row sums of Y and z.
-        status "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C, with the record
-        until then.
+        `t` is the number of updates at each record. For any batch size this is the paper's clock; with momentum, the
+        paper's time is 1/(1-momentum) times larger, to first order. `loss` is the mean -ln alpha of the batch drawn
+        next, nats. `invariants` (not with Adam) are the changes of the row sums of Y and z. `status` is "diverged" when
+        loss or state stop being finite, "interrupted" after Ctrl-C; the record until then is kept.
 
     Raises
     ------
@@ -422,7 +422,7 @@ def sgd_runs(
     ----------
     runs : sequence of SGD
     threads : int, optional
-        Number of threads; default all cores. Neither it nor the order of the runs changes a number.
+        Number of threads; default all cores. Results depend neither on it nor on the order of the runs.
     progress : callable (finished, total), optional
         Called in the calling thread after each run.
 

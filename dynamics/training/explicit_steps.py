@@ -47,7 +47,7 @@ def descend(
     steps : int
         Number of steps.
     step_size : float
-        h, in the time unit of the system: batch-size-1 steps of rates that are learning rates.
+        h, in the time unit of the system: batch-size-1 steps, if the rates of the system are learning rates.
     momentum : float
         mu of the heavy ball, at least 0 and below 1. The effective rate is 1/(1 - mu) times larger, once the velocity
         has built up: after i steps the flow's time is about h times `dynamics.momentum_clock(i, mu)`.
@@ -97,12 +97,12 @@ def descend_samples(
     Parameters
     ----------
     system : System
-        Gives start, observables and conserved quantities; its rate should be the mean of the samples.
+        The system gives start, observables and conserved quantities; its rate should be the mean of the samples.
     sample_update : callable
         ``sample_update(state, rng, out, *parameters)`` draws one sample (or batch) from `rng`, a numpy Generator, and
         writes its direction of steepest descent to every entry of `out`, (size,). Plain or jitted; numba compiles it.
-        The parameters are those of a system of `System.from_sympy` or `System.from_function`, in their order; it may
-        leave them all out.
+        The parameters are those of a system of `System.from_sympy` or `System.from_function`, in their order; the
+        function may leave all of them out.
     steps : int
         Number of steps.
     step_size : float
@@ -173,7 +173,7 @@ def _checked(
 
 
 def _interpreted(system: System) -> Any:
-    """As the functions compiled with `explicit_steps`, for a system that has none: one call from Python a step."""
+    """Counterpart of the functions compiled with `explicit_steps`, for other systems: one call from Python per step."""
 
     def move(
         arguments: Any,
@@ -216,7 +216,7 @@ def _run(
     seed: int | None = None,
     save_decoder: bool = False,
 ) -> Trajectory:
-    """Make the steps in portions, and the trajectory."""
+    """Make the steps in portions; return the trajectory."""
     started = seconds_of_running()
     recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), save_decoder, False)
     state = system.initial_state()
@@ -272,7 +272,7 @@ def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]
     except IndexError as error:
         raise InputError(
             f"expected a sample_update of {start.size} state values, received one that uses another entry ({error}); "
-            "write to out[0] up to that number"
+            "write only to entries of out"
         ) from error
     except Exception:  # what Python cannot do may compile
         return
@@ -286,7 +286,7 @@ def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]
 
 
 def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """Compile steps along samples; the function, and the parameters that the user's function takes."""
+    """Compile steps along samples; return the compiled function, and the parameters that `sample_update` takes."""
     import numba
 
     plain = getattr(sample_update, "py_func", sample_update)
@@ -295,7 +295,7 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
     if count not in (3, 3 + len(values)):
         raise InputError(
             f"expected sample_update with arguments (state, rng, out) or these and {len(values)} parameters, received "
-            f"{shown(plain)}; write it so"
+            f"{shown(plain)}; write these arguments"
         )
     jitted = sample_update if hasattr(sample_update, "py_func") else numba.njit(error_model="numpy")(sample_update)
     arguments = values if count > 3 else ()

@@ -32,7 +32,7 @@ class Fluctuations:
     Attributes
     ----------
     trajectory : Trajectory
-        MeanField, or FiniteLengthMeanField when seq_len is given; t in batch-size-1 steps.
+        Run of MeanField, or of FiniteLengthMeanField when seq_len is given; t in batch-size-1 steps.
     z_covariance : (N, nz, nz) array
         Covariance of the logits on classes.z_coordinates over runs of SGD, at trajectory.t.
     decoder_variance : (N, rows, columns) array
@@ -93,16 +93,16 @@ def fluctuations(
 ) -> Fluctuations:
     """Linear-noise covariance of SGD's logits around the mean field, from Y(0) = 0.
 
-    A step is x <- x + g with g the mean update over the batch. With F = E g, A = dF/dx and
-    D = sum_n p_n E[g_n g_n^T] - F F^T of one sequence, all along the mean path,
+    A step is x <- x + g with g the mean update over the batch. Let F = E g, A = dF/dx, and let
+    D = sum_n p_n E[g_n g_n^T] - F F^T be the covariance of the update of one sequence, all along the mean path. Then
 
         dSigma/dt = A Sigma + Sigma A^T + D/batch_size,  Sigma(0) = 0.
 
     The noise of drawing the class is exact. The noise of drawing the counts (with `seq_len`) is of first order in
     1/seq_len and includes the curvature in each single count. The result is correct to leading order in the rates:
     the spread is O(sqrt(eta)); two effects of O(eta) are neglected, the discreteness of steps and the shift of the
-    mean by the spread. The derivation is in `docs/theory/finite_length_and_noise.md`, with measured coverage; verified
-    against ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
+    mean by the spread. The derivation and the measured coverage are in `docs/theory/finite_length_and_noise.md`; the
+    result is verified against ensembles of SGD in `tests/dynamics/training/test_linear_noise.py`.
 
     Parameters
     ----------
@@ -239,9 +239,9 @@ class LinearNoise(System):
     def count_noise(self, x: Floats) -> Floats:
         """Rows B with B^T B the mean covariance that the counts give to a step, (rows, n); none for T infinite.
 
-        One count at a time varies, as a Poisson variable does (g_n does not change when all counts are
-        scaled, so that their fixed sum takes nothing away), by a Gauss rule: exact where g_n is a polynomial
-        of degree NODES - 1 in one count, first order in 1/(T-1) across counts.
+        One count at a time varies, as a Poisson variable. That the sum of the counts is fixed makes no difference,
+        because g_n does not change when all counts are scaled. Means are taken by a Gauss rule, which is exact where
+        g_n is a polynomial of degree NODES - 1 in one count; the result is of first order in 1/(T-1) across counts.
         """
         mean, L = self.mean, self.mean.layout
         if mean.seq_len is None:

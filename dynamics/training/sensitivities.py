@@ -56,7 +56,7 @@ class Sensitivity:
     z_support : (N, k, nz) array
         Derivatives of the attention logits on classes.z_coordinates; empty for a system without them.
     attention_entries : (N, k, nnz) array
-        Derivatives of the attention c_n[l] (5) on the stored entries of P; empty for a system without classes.
+        Derivatives of the attention c_n[l] of Eq. (5) on the stored entries of P; empty for a system without classes.
     loss : (N, k) array
         Derivatives of the loss; NaN for a system without loss.
     observables : dict of str to (N, k, ...) array
@@ -105,7 +105,7 @@ class Sensitivity:
         Parameters
         ----------
         observable : str
-            "loss", "entropy" or "attention"; of another system, an observable or a state value by name.
+            "loss", "entropy" or "attention"; for a system that lacks it, an observable or a state value by name.
         *indices : int
             The class for "entropy"; class and token for "attention"; the place in an observable that is an array.
         level : float
@@ -120,11 +120,11 @@ class Sensitivity:
         Raises
         ------
         InputError
-            An unknown observable, other indices, or fewer than four saved times.
+            An unknown observable, a wrong number of indices, or fewer than four saved times.
 
         Examples
         --------
-        How much later the loss falls below 1 nat if the decoder's rate is larger by 0.01:
+        How much later the loss falls below 1 nat if eta_Y, or eta_Z, is larger by 0.01:
 
         >>> import numpy as np
         >>> import snapdyn as sd
@@ -180,7 +180,7 @@ class Sensitivity:
         ):
             raise InputError(
                 f"expected {values.ndim - 1} indices for {name}, of shape {values.shape[1:]}, received "
-                f"{shown(indices)}; name one number"
+                f"{shown(indices)}; give the indices of one entry"
             )
         place: tuple[Any, ...] = tuple(indices)
         return values[:, *place], changes[:, :, *place]
@@ -217,13 +217,13 @@ def sensitivity(
         Absolute tolerance of the state, and of derivatives with respect to the logarithm of a parameter or to a
         direction of unit size.
     step_size : float, optional
-        Steps of `descend` in place of the flow: with h and momentum mu both x and S = dx/dp make steps of their rates,
-        which gives the exact derivatives of the steps. `t_eval` are then increasing whole multiples of h, and rtol,
-        atol and most_evaluations have no effect.
+        h, for steps of `descend` in place of the flow: with h and momentum mu, x and S = dx/dp both make steps along
+        their rates, which gives the exact derivatives of the steps. The times `t_eval` must then be increasing whole
+        multiples of h, and rtol, atol and most_evaluations have no effect.
     momentum : float
         mu of the heavy ball, with `step_size`.
     most_evaluations : int, optional
-        As in `integrate`: a run that is estimated to take too long is refused without it.
+        As in `integrate`: without it, a run that is estimated to take too long is refused.
 
     Returns
     -------

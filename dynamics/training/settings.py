@@ -120,7 +120,7 @@ class SGDSettings:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Every setting that decides the numbers but the classes, as JSON values; arrays by shape and SHA-256."""
+        """Every setting that determines results, except the classes, as JSON values; arrays by shape and SHA-256."""
         values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
         record = np.asarray(self.record)
         values["record"] = None if record.size == self.steps + 1 else record.tolist()

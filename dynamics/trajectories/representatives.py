@@ -1,4 +1,4 @@
-"""What a run of symmetric classes keeps: one value for all that stay equal; arrays of all classes are made from it."""
+"""What a run of symmetric classes keeps: one value in place of all that stay equal, and how to make all from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMEDY = "trajectory.of_class(kind), fewer times or fewer classes"
 
 @dataclass
 class Representatives:
-    """Values of a run of symmetric classes, one for all that stay equal.
+    """Values of a run of symmetric classes, one in place of all that stay equal.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Representatives:
 
 
 def outputs_of_kind(classes: SymmetricClasses, kind: int) -> list[int]:
-    """Outputs for a class of a kind: 0, its next token; 1 + b, that of another class of kind b; -1, any other."""
+    """Outputs for a class of a kind: 0, its next token; 1 + b, next tokens of other classes of kind b; -1, the rest."""
     others = [
         1 + b for b, each in enumerate(classes.kinds) if classes.num_queries * each.classes_per_query > (b == kind)
     ]

@@ -1,4 +1,4 @@
-"""Parts of a trajectory: events, decoder logits, its labelled dataset, and its file, from which the run is made again.
+"""Parts of a trajectory: events, decoder logits, its labelled dataset, and its file, which `load` reads back.
 
 The file is the labelled dataset with a JSON header and the variables that only `load` reads.
 """
@@ -46,14 +46,14 @@ class EventRecord:
     ----------
     name : str
     t : float
-        In batch-size-1 steps.
+        Time in batch-size-1 steps.
     z_support : (nz,) array
         Attention logits at that time; empty for a system without attention logits.
     state : (size,) array or None
         State at that time, for a system without attention logits.
     z_values : (num_slots,) array or None
-        For a run of symmetric classes: one logit for all that stay equal; see `Trajectory.of_class`. More classes than
-        are listed one by one (`SymmetricClasses.is_large`) have an empty `z_support`.
+        For a run of symmetric classes: one logit in place of all that stay equal; see `Trajectory.of_class`. If the
+        classes are too many to be listed one by one (`SymmetricClasses.is_large`), `z_support` is empty.
     """
 
     name: str
@@ -65,13 +65,13 @@ class EventRecord:
 
 @dataclass(frozen=True)
 class Lifted:
-    """Logits of a run on one value for all that stay equal; those of all classes are made when they are read.
+    """Logits of a run with one value in place of all that stay equal; all logits are made when they are read.
 
     Attributes
     ----------
     values : (N, size) array
     index : (nz,) array of int
-        The value of each logit.
+        Index in `values` of the value of each logit.
     """
 
     values: Floats
@@ -129,7 +129,8 @@ def _labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[
     Raises
     ------
     InputError
-        An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or another variable has.
+        An extra quantity, observable or conserved quantity has a name that netCDF cannot hold, or that another variable
+        has.
     """
     import xarray
 
@@ -177,7 +178,7 @@ def _classes_coordinates(classes: SequenceClasses) -> dict[str, Any]:
 
 
 def _own_variables(run: Any) -> list[tuple[str, tuple[str, ...], Floats]]:
-    """Name, dimensions and values of what the system itself names."""
+    """Name, dimensions and values of the quantities that the system itself names."""
     axes = ("row", "column", "depth")
     return [
         *((name, ("time", f"{name}_index"), values) for name, values in run.extra.items()),
@@ -206,7 +207,7 @@ def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> N
 
 
 class WordedClasses(SequenceClasses):
-    """Classes of a run on a text, as a file has them: with the word of each token.
+    """Classes of a run on a text, as read from a file, with the word of each token.
 
     Parameters
     ----------
@@ -220,10 +221,10 @@ class WordedClasses(SequenceClasses):
 
 
 def stored(run: Any) -> xarray.Dataset:
-    """The dataset that is written of a `Trajectory`: that of `to_xarray`, and what else a run is made of.
+    """The dataset that is written for a `Trajectory`: that of `to_xarray`, and all else that `load` needs.
 
-    Without `_is_dense` the logits are those on `z_coordinates`, and z, attention and entropy are left out. The names of
-    what only `load` reads begin with `PREFIX`.
+    For a run that is not `_is_dense`, logits on `z_coordinates` are written in place of z, attention and entropy. Names
+    of variables that only `load` reads begin with `PREFIX`.
 
     Raises
     ------

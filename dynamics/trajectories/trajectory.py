@@ -46,7 +46,7 @@ Value = TypeVar("Value")
 class _MayLack(Generic[Value]):
     """Field that a system may lack, kept as None; with `what`, there is no default, and reading None raises InputError.
 
-    In a run on one value for all that stay equal, the array of all classes is made at the first reading.
+    In a run with one value in place of all that stay equal, the array of all classes is made when it is first read.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -74,13 +74,13 @@ class Trajectory:
     """One run at the saved times `t`, with its observables.
 
     Reading an observable that the system does not have (attention logits, attention, loss, decoder) raises
-    InputError. Two readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and `transition`
-    without `save_decoder`. No other does.
+    InputError. Only two readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and
+    `transition` without `save_decoder`.
 
     Attributes
     ----------
     classes : SequenceClasses or None
-        None for a system without sequence classes, such as the reduced system (13); see `require_classes`.
+        None for a system without sequence classes, such as that of Eq. (13); see `require_classes`.
     t : (N,) array
         Time in batch-size-1 SGD steps. Fewer than requested if the run stopped early.
     z_support : (N, nz) array
@@ -91,7 +91,7 @@ class Trajectory:
     system : str
         Name of the system.
     parameters : dict
-        Its parameters.
+        Parameters of the system.
     status : str
         "finished", "terminated" (by an event), "interrupted" or "failed"; see `success`.
     message : str
@@ -112,15 +112,15 @@ class Trajectory:
     value_names : sequence of str
         Names of the values of `state`, if the system names them.
     representatives : Representatives or None
-        For a run of symmetric classes on one value for all that stay equal: these values. `z_support`, `z_initial` and
-        Y are made from them when they are read, if they fit into memory; see `of_class`.
+        For a run of symmetric classes: the values that it keeps, one in place of all that stay equal. `z_support`,
+        `z_initial` and Y are made from these when they are read, if they fit into memory; see `of_class`.
     events : list of EventRecord
     observables : dict of (N, ...) arrays
         Observables that the system declares; see `observable`.
     state_shapes : dict of tuples
         Shape of each named part of `state`, in order.
     wall_time : float
-        Seconds without those of compiling; not stored in files, so that the same run gives the same bytes.
+        Duration of the run in seconds, without compilation; not stored in files, so that equal runs give equal bytes.
     """
 
     if TYPE_CHECKING:
@@ -178,7 +178,8 @@ class Trajectory:
     def changed(self, **values: Any) -> Trajectory:
         """Return a copy with other values of some attributes; without dense output.
 
-        Unlike `dataclasses.replace` it does not read the others, which a system may lack, unless logits or Y change.
+        Unlike `dataclasses.replace` it does not read the other attributes, which a system may lack, unless logits or Y
+        change.
         """
         other = copy.copy(self)  # as `__getstate__` says
         if not LIFTED.isdisjoint(values):
@@ -190,7 +191,7 @@ class Trajectory:
     def keep_system(
         self, states_at: Callable[[Floats], Floats], again: Callable[[Floats], Trajectory] | None = None
     ) -> None:
-        """Keep functions of increasing times in the run, (N,): its states, (N, size), and the run with its decoder.
+        """Keep two functions of increasing times in the run, (N,), for its states, (N, size), and for a run with Y.
 
         `__call__` and `transition` use them. They hold the system; they are neither saved nor sent to other processes.
         """
@@ -255,7 +256,7 @@ class Trajectory:
         Raises
         ------
         InputError
-            There is none of this name.
+            Neither the system nor the registry has this name.
 
         Examples
         --------
@@ -402,12 +403,12 @@ class Trajectory:
 
     @property
     def attention_entries(self) -> Floats:
-        """Attention c_n[l] (5) on the stored entries of P, (N, nnz): all of it, without the zeros."""
+        """Attention c_n[l] of Eq. (5) on the stored entries of P, (N, nnz); all other attention is 0."""
         return self.require_classes().attention_from_support(self.z_support)
 
     @property
     def attention(self) -> Floats:
-        """Attention c_n[l] (5), (N, S, M): a probability distribution over the tokens l of each class n.
+        """Attention c_n[l] of Eq. (5), (N, S, M): a probability distribution over the tokens l of each class n.
 
         Examples
         --------
@@ -506,7 +507,7 @@ class Trajectory:
         return relative_gain_of(self, entry_of(classes, n, l), entry_of(classes, n, l0))
 
     def growth_factor(self, n: int, l: int) -> Floats:
-        """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))), m = psi(n) (11).
+        """Growth factor chi_l(t) = exp(2 (z_ml(t) - z_ml(0))) of Eq. (11), with m = psi(n).
 
         Parameters
         ----------
@@ -536,24 +537,24 @@ class Trajectory:
     def transition(self) -> Floats:
         """Time at which the measured speed gamma_n of each class peaks, (S,), batch-size-1 steps.
 
-        gamma_n = w_n[n] (1 - alpha_n[n]), w_n = Y^T f_n; in the modified flow, whose Y follows h_n, Eq. (85). NaN where
-        it is largest at the first or the last saved time. For finite sequences alpha_n is that of infinitely long ones
-        with the logits of the run. Between saved times a parabola in ln t is drawn through the
-        largest value and its neighbours: save times densely around the peak. The decoder is that of `save_decoder`;
-        without it, the run is made again, which takes as long as the first time.
+        gamma_n = w_n[n] (1 - alpha_n[n]) with w_n = Y^T f_n; in the modified flow, whose Y follows h_n, this is
+        Eq. (85). The result is NaN where gamma_n is largest at the first or the last saved time. For finite sequences
+        alpha_n is that of infinitely long ones with the logits of the run. Between saved times a parabola in ln t is
+        drawn through the largest value and its neighbours: save times densely around the peak. The decoder is that of
+        `save_decoder`; without it, the run is made again, which takes as long as the first time.
 
-        Symmetric classes in any number: `trajectory.of_class(kind).transition`, (1,), is the time of each class of a
-        kind, of which there is one value, and costs the same for any number of classes.
+        For symmetric classes, `trajectory.of_class(kind).transition`, (1,), is the time of every class of a kind (they
+        all have the same), and costs the same for any number of classes.
 
         Raises
         ------
         InputError
-            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; it
-            is a file or a copy of the run of one class (`of_class`); or it has more classes than can be listed.
+            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; it is
+            the run of one class (`of_class`), copied or loaded from a file; or it has too many classes to list.
 
         Notes
         -----
-        Theory's time, for equal priors and the modified flow, is `analytic.transition_time`.
+        The theory's time, for equal priors and the modified flow, is `analytic.transition_time`.
 
         Examples
         --------
@@ -623,21 +624,21 @@ class Trajectory:
         return self
 
     def of_class(self, kind: int = 0) -> Trajectory:
-        """The run as one class of a kind sees it, for symmetric classes in any number.
+        """The run as one class of a kind sees it, for any number of symmetric classes.
 
         Parameters
         ----------
         kind : int
-            Number of the kind, in the order of `classes.kinds`.
+            Index of the kind in `classes.kinds`.
 
         Returns
         -------
         Trajectory
-            Of one class 0 with one query: z and attention, (N, 1, C + D), entropy, relative gain and growth factor of
-            its tokens 0, 1, ...: the common ones first, then its distinct tokens; its transition, (1,). `loss`,
-            `invariants` and `stats` are those of the whole run. With `save_decoder`, Y is (N, C + D, outputs):
-            `decoder_outputs` is 0 for the class's next token, 1 + b for the next token of another class of kind b, -1
-            for an output that is no next token.
+            Run of a single class, class 0, with one query. Its tokens 0, 1, ... are the common ones, then the distinct
+            ones. It has z and attention, (N, 1, C + D), entropy, relative gain and growth factor of these tokens, and
+            the transition, (1,). `loss`, `invariants` and `stats` are those of the whole run. With `save_decoder`, Y is
+            (N, C + D, outputs): `decoder_outputs` is 0 for the class's next token, 1 + b for the next token of another
+            class of kind b, -1 for an output that is no next token.
 
         Raises
         ------
@@ -720,16 +721,15 @@ class Trajectory:
     def to_xarray(self) -> xarray.Dataset:
         """Dense labelled dataset: z (time, query, token), loss, and with classes attention and entropy.
 
-        A file of `save` opens in xarray with these variables, equal in content, dimensions, coordinates and attributes,
-        beside others from which `load` makes the run again: their names and the names of their own dimensions begin
-        with ``snapdyn_``. A run whose z and attention have more than 2,000,000 values together is saved without z,
-        attention and entropy: its file has the logits on the supports, `snapdyn_z_support` (time, snapdyn_logit) with
-        coordinates `snapdyn_logit_query` and `snapdyn_logit_token`, and ``sd.load(path).to_xarray()`` gives the dense
-        form.
+        xarray opens a file of `save` with these variables, equal in content, dimensions, coordinates and attributes.
+        The file has further variables for `load`, whose names, and the names of their own dimensions, begin with
+        ``snapdyn_``. A run whose z and attention have more than 2,000,000 values together is saved without z, attention
+        and entropy: its file has the logits on the supports, `snapdyn_z_support` (time, snapdyn_logit) with coordinates
+        `snapdyn_logit_query` and `snapdyn_logit_token`, and ``sd.load(path).to_xarray()`` gives the dense form.
 
-        Attributes are system, status and parameters: a list of one number as this number, and what netCDF does not
-        hold as text. Parameters that netCDF or xarray cannot hold under their name, such as "format", "coordinates"
-        and "NAME", are left out in both; `parameters` has them.
+        Attributes are system, status and parameters. A list of one number becomes this number, and a value that netCDF
+        does not hold becomes text. Parameters that netCDF or xarray cannot hold under their name, such as "format",
+        "coordinates" and "NAME", are attributes neither of the dataset nor of the file; `parameters` has them.
 
         Large symmetric classes (`SymmetricClasses.is_large`) have z, attention (time, kind, token) and entropy (time,
         kind) of one class of each kind, as in `of_class`; a class with fewer tokens than another has NaN in the rest.

@@ -1,12 +1,12 @@
-"""DOP853 for a large mean field of which only z is saved: stage derivatives of most rows of Y as factors.
+"""DOP853 for a large mean field of which only z is saved: stage derivatives of most rows of Y are held as factors.
 
 The rate of a row of Y whose token occurs in one class n is eta_Y p_n f_l (e_n - alpha_n): the product of a number and
 of a row that all tokens of the class share. So the state of such a row at a stage is its value at the start of the step
 and a sum of these products, and neither the stage states nor the stage derivatives of these rows are ever written. A
 step then reads Y once per stage and writes it once.
 
-Vectors hold z and the rows of several classes, as in `dormand_prince`, whose steps, step control and dense output
-these are; sums are taken in another order.
+The vectors hold z and the rows of tokens that several classes share. Steps, step control and dense output are those of
+`dormand_prince`, except for the order of sums.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from snapdyn.dynamics.kernels.mean_field.general import attention
 
 
 class Entries(NamedTuple):
-    """Entries (class, row of Y), class by class."""
+    """The pairs (class, row of Y) with P > 0, called entries, class by class."""
 
     indptr: NDArray[np.int64]  # (S+1,)
     slot: NDArray[np.int64]  # logit in the vectors
@@ -58,7 +58,7 @@ class Entries(NamedTuple):
 
 
 class Factors(NamedTuple):
-    """Rows of Y of one class, and the factors of their stage derivatives."""
+    """Rows of Y whose token occurs in one class only, and the factors of their stage derivatives."""
 
     Y: NDArray[np.float64]  # (2, rows, columns): at the start of the step and at its end, as where[STATE], where[OLD]
     pace: NDArray[np.float64]  # (16, rows)
@@ -73,9 +73,9 @@ class Factors(NamedTuple):
 
 @njit(inline="always")
 def _stages_of(work, factors):
-    """Write which stages, times which numbers, lead from the start of the step to where the rate is evaluated.
+    """Write the stages and weights whose sum leads from the start of the step to the state where the rate is evaluated.
 
-    Return how many there are: 0, 4, 8 or 12.
+    Return the number of stages: 0, 4, 8 or 12.
     """
     s, h, where = work.counts[AT_STAGE], work.reals[SIZE], work.where
     if s in (0, STAGES):
@@ -93,7 +93,7 @@ def _stages_of(work, factors):
 
 @njit(inline="always")
 def _logits(n, r, state, Y, stages, weights, entries, factors):
-    """Write the sum of c times row over the entries of a class to `r`."""
+    """Write the sum over the entries of class n of c times the row of Y, at the current stage, to `r`."""
     counted, dots, of_row, error, pace = factors.work[1], factors.work[3], factors.share, factors.error, factors.pace
     start, num_columns = entries.indptr[n], r.size
     for j in range(num_columns):
@@ -126,7 +126,7 @@ def _logits(n, r, state, Y, stages, weights, entries, factors):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def factored_rate(state, out, entries, factors, work):
-    """Write the rate of z and the shared rows to `out`, and what belongs to rows of one class to the factors."""
+    """Write the rate of z and of the shared rows to `out`, and that of the rows of one class to `factors`."""
     number = _stages_of(work, factors)
     stages, weights = factors.stages[:number], factors.weights[:number]
     stage = work.where[STAGE + work.counts[AT_STAGE]] - STAGE

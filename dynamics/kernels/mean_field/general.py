@@ -7,7 +7,7 @@
 | compiled integrator, the loss at a save | `mean_field_of_three_columns` | `mean_field_of_any_columns` |
 
 The tiles need threads, which the compiled integrator cannot start, so it never uses them. Where the number of columns
-is known in Python, Python takes the kernel, so that the other one is not compiled.
+is known in Python, Python chooses the kernel, so that the other kernel is not compiled.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     Y'   = eta_Y sum_n p_n u_n (e_n - alpha_n)^T, alpha_n = softmax(Y^T u_n)
     z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (d_n - f_n (f_n . d_n)), d_n = dJ_n/df_n
 
-    With g_n = Y (e_n - alpha_n): u = f and d = g; with the residual connection (query >= 0)
-    u = (f + e_q)/|f + e_q| and d = (I - u u^T) g/|f + e_q|, |f + e_q|^2 = 2 + 2 f_q (q masked from itself,
-    f_q the share of the query token among the contextual ones).
+    Let g_n = Y (e_n - alpha_n). Without residual connection u = f and d = g. With it (query >= 0),
+    u = (f + e_q)/|f + e_q| and d = (I - u u^T) g/|f + e_q|. There |f + e_q|^2 = 2 + 2 f_q, where f_q is the entry of f
+    for the query token q as a contextual token (the last token does not attend to itself).
 
     The arrays of a `Layout` are stacked, since a call from Python costs 0.1 microseconds per argument:
-    entries (3, nnz) uint32: where the row of Y starts in the state, slot of z, first touch of the row (unsigned,
-    because signed indices cost a test for negative ones each); weights (2, nnz): ln P, multiplicity;
-    classes (S, 6): first entry, end of entries, output column, start of the query token's row, query_entry, first
-    touch of it; constants: slots, columns, multiplicity of the last column, eta_Y, eta_Z, whether slot i is entry i.
-    `work` (4, W) is scratch: c, c times multiplicity, g, logits; W at least the columns, and the entries of a class
-    rounded up to `LANES`.
+    entries (3, nnz) uint32: where the row of Y starts in the state, slot of z, whether the entry is the first to touch
+    the row (unsigned, since each signed index costs a test for negative values); weights (2, nnz): ln P, multiplicity;
+    classes (S, 6): first entry, end of entries, output column, start of the query token's row, query_entry, whether the
+    class is the first to touch that row; constants: slots, columns, multiplicity of the last column, eta_Y, eta_Z,
+    whether slot i is entry i. `work` (4, W) is scratch for c, c times multiplicity, g and logits; W is at least the
+    number of columns, and the number of entries of a class rounded up to `LANES`.
     """
     if constants[1] == 3.0:
         return mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)
@@ -135,7 +135,7 @@ def _rate(num_columns, state, out, entries, weights, classes, prior, constants, 
 def attention(start, m, state, slots, log_p, multiplicity, c, c_counted):
     """Write c, and c times multiplicity, on the m entries of a class; return 1/|c|.
 
-    f = c/|c|; the factor is put in late, so that nothing waits for the square root.
+    f = c/|c|, but callers multiply by 1/|c| as late as possible, so that nothing waits for the square root.
     """
     largest = -math.inf
     for i in range(m):
@@ -199,7 +199,7 @@ def three_column_rate(state, out, entries, weights, classes, prior, constants, w
     large logits.
 
     `work` (4, W) holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the
-    number of entries, and four numbers per class, rounded up to `LANES`.
+    number of entries and four times the number of classes, rounded up to `LANES`.
     """
     if classes[0, 3] >= 0:  # a residual connection
         mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work)

@@ -16,12 +16,13 @@ SCRATCH_ROWS = 7
 def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constants, work, log_p_change=None):
     """Write J v to `out`, J the derivative of `general.mean_field` at `state`; return the derivative of the loss.
 
-    Arguments as there; `work` is (SCRATCH_ROWS, W). `log_p_change` (nnz,) changes ln P as well: the attention of an
-    entry depends on ln P + z, so it is added to the change of the entry's logit.
+    Arguments as in `general.mean_field`; `work` is (SCRATCH_ROWS, W). `log_p_change` (nnz,) changes ln P as well: the
+    attention of an entry depends on ln P + z, so it is added to the change of the entry's logit.
 
-    Its equations differentiated along v = (z., Y.), class by class, x. the change of ln P + z:
-    f. = f (x. - <f^2 x.>), r. = Y.^T f + Y^T f., alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the
-    error e = e_n - alpha, and the same for the products f e^T and f o (g - f (f . g)). The loss changes by -e . r.
+    The equations of `general.mean_field` are differentiated class by class along v = (z., Y.), where a dot marks a
+    change, x. is the change of ln P + z and <.> a sum: f. = f (x. - <f^2 x.>), r. = Y.^T f + Y^T f.,
+    alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the error e = e_n - alpha. The product rule gives the
+    changes of f e^T and of f o (g - f (f . g)). The loss changes by -e . r.
     """
     num_slots, num_columns, last = int(constants[0]), int(constants[1]), constants[2]
     eta_Y, eta_Z = constants[3], constants[4]
@@ -106,9 +107,9 @@ def mean_field_sensitivity(
 ):
     """Write the rates of [x, dx/dp_1, dx/dp_2, ...] to `out`, x the `size` values of the mean field; return the loss.
 
-    d(dx/dp)/dt = J dx/dp + dF/dp. A parameter is a change of ln P on the entries, log_p_changes (k, nnz), and of the
-    logarithms of eta_Y and eta_Z, of_rates (k, 2): F is proportional to eta_Y in its rows of Y, to eta_Z in those of
-    z. `work` is the scratch of the mean field, `spare` that of its Jacobian.
+    d(dx/dp)/dt = J dx/dp + dF/dp, with F the rate of x. Each of the k parameters changes ln P on the entries by
+    log_p_changes (k, nnz), and the logarithms of eta_Y and eta_Z by of_rates (k, 2): F is proportional to eta_Y in the
+    rows of Y, and to eta_Z in z. `work` is the scratch of the mean field, `spare` that of its Jacobian.
     """
     x, rate = state[:size], out[:size]
     loss = mean_field(x, rate, entries, weights, classes, prior, constants, work)
@@ -128,7 +129,7 @@ def mean_field_sensitivity(
 
 @kernel(fastmath=EXACT, nogil=True)
 def mean_field_sensitivity_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
-    """Make explicit steps of `mean_field_sensitivity`, as `explicit_steps`; `arguments` are its own and `reals`."""
+    """As `explicit_steps`, for `mean_field_sensitivity`; `arguments` are its arguments after out, and `reals`."""
     return explicit_steps(
         mean_field_sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, steps, record, saved
     )

@@ -1,9 +1,10 @@
 """Right-hand side of the full mean field where the output columns are many: tile by tile, for several threads.
 
-The equations of `general.mean_field` in five passes; each pass runs over a part of the classes, tiles or rows. For
-these systems Y is far larger than the caches, and a pass class by class reads every row of Y once for each class that
-has the token. Here the rows of Y are read in order, once. What is read repeatedly is a tile, `TILE` columns of the
-logits of all classes, which stays in the cache. The order of every sum is the same for any division into parts.
+The equations of `general.mean_field` are computed in five passes; a call makes one pass over a part of the classes,
+tiles or rows. For these systems Y is far larger than the caches. A computation class by class would read every row of Y
+once for each class that has the token; here the rows of Y are read in order, once. Only a tile, `TILE` columns of the
+logits of all classes, is read repeatedly, and it stays in the cache. The order of every sum is the same for any
+division into parts.
 
 Entries are (class, row of Y) pairs: `f` lists them class by class, the arrays `by_row` row by row; `place` maps the
 first order to the second.

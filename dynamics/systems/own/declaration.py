@@ -1,4 +1,4 @@
-"""What every system of a user's has, and the class made for it."""
+"""What every system of a user has, and the function that makes its class."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def checked_name(kind: str, name: Any) -> str:
     Raises
     ------
     InputError
-        Another type, a name that netCDF cannot hold, such as an empty one, ".", or one with a slash or control
-        characters, a parameter that is no identifier, or an observable with a name of the dataset or of the file.
+        The name is not a text, or netCDF cannot hold it (it is empty, ".", or has a slash or control characters); the
+        name of a parameter is no identifier; or that of an observable is used by the dataset or the file.
     """
     if not is_storable(name):
         raise InputError(
@@ -48,7 +48,7 @@ def checked_name(kind: str, name: Any) -> str:
         )
     if kind == "observables" and (name in RESERVED or name.startswith(OURS)):
         raise InputError(
-            f"expected another name of an observable than {', '.join(RESERVED)} and those that begin with {OURS!r}, "
+            f"expected a name of an observable other than {', '.join(RESERVED)} and names that begin with {OURS!r}, "
             f"received {name!r}; rename it"
         )
     return name
@@ -70,8 +70,8 @@ def require_names(name: Any, **names: Iterable[Any]) -> None:
 class OwnSystem(System):
     """A system that a user stated; its class is made by `System.from_sympy` or `System.from_function`.
 
-    The parameters are keyword arguments of the class, with the values given first as defaults: so a registered system
-    takes them from run files and sweeps.
+    The parameters are keyword arguments of the class; their defaults are the values that its definition gives. So run
+    files and sweeps can set the parameters of a registered system.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ class OwnSystem(System):
         return type(self)(**{**self.parameters, **parameters})
 
     def parameter_index(self, name: str) -> int:
-        """Index of a parameter, of its first entry if it is an array, in `parameter_values`."""
+        """Index of a parameter in `parameter_values`; for an array, the index of its first entry."""
         before = list(self.parameters)[: list(self.parameters).index(name)]
         return sum(int(np.size(self.parameters[each])) for each in before)
 
     @cached_property
     def argument_values(self) -> list[Any]:
-        """Parameters as functions of the user take them: numbers and arrays."""
+        """The parameters as numbers and arrays, the form in which functions of the user take them."""
         return [np.array(value) if isinstance(value, list) else value for value in self.parameters.values()]
 
     def scalar_names(self) -> list[str]:
@@ -159,7 +159,7 @@ class OwnSystem(System):
         return None
 
     def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
-        """Write d(state)/dt to `out`, not compiled."""
+        """Write d(state)/dt to `out`, with code that is not compiled."""
         raise NotImplementedError
 
     def _starting_state(self) -> Floats:
@@ -191,11 +191,11 @@ def new_class(base: type[Own], name: str, defaults: Mapping[str, float | Floats]
     ----------
     base : type
     name : str
-        Of the system and its class.
+        Name of the system and of its class.
     defaults : mapping of str to float or array
-        Parameters, which are keyword arguments of the class, with the values given first.
+        Parameters, which are keyword arguments of the class, with their default values.
     **attributes : Any
-        Of the class: `value_names`, and `state_shapes`, the parts of the state in order.
+        Attributes of the class: `value_names`, and `state_shapes`, the parts of the state in order.
     """
     # With the types that run files read.
     kinds: dict[int, Any] = {0: float, 1: list[float], 2: ArrayLike}

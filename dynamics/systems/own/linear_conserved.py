@@ -33,11 +33,11 @@ class LinearConserved:
     coefficients : (size,) array
         In the order of the state; the first one that is not 0 is 1.
     expression : str
-        The sum in the names of the state values.
+        The sum, written with the names of the state values.
     grade : str
-        "proved": its rate is 0 identically, in sympy, for all parameters. "proved at these parameters": for the values
-        of the system. "measured": its rate is 0 to rounding at sampled states, no proof was found, or the system has
-        no expressions.
+        "proved": sympy shows that its rate is 0 identically for all parameters. "proved at these parameters": the same,
+        but for the parameter values of the system only. "measured": its rate is 0 to rounding at sampled states; no
+        proof was found, or the system has no expressions.
     largest_rate : float
         Largest abs(rate of the sum) over sampled states that were not used to find it, relative to the sum of the
         absolute values of its terms.
@@ -53,9 +53,9 @@ def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
     """Find linear combinations of state values that the flow conserves.
 
     The coefficients c with c . rate = 0 are the null space of the matrix of rates at sampled states, which are drawn
-    around the start (and at sampled times, for a rate that depends on time): sums that are kept near the start only are
-    found too, and sums with coefficients that differ by 1e7 or more are not. For a system of `System.from_sympy` each
-    is then proved: c . rate simplifies to 0 in sympy.
+    around the start (and at sampled times, for a rate that depends on time). So sums that are conserved only near the
+    start are found too; sums whose coefficients differ by a factor of 1e7 or more are not. For a system of
+    `System.from_sympy` each sum is then proved, if sympy simplifies c . rate to 0.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
     Returns
     -------
     list of LinearConserved
-        A basis, in reduced echelon form: each has a state value that the others do not have.
+        A basis, in reduced echelon form: each sum contains a state value that the other sums do not.
 
     Raises
     ------
@@ -101,14 +101,14 @@ def linear_conserved(system: System, seed: int = SEED) -> list[LinearConserved]:
 
 
 def _largest_rate(rates: Floats, row: Floats) -> float:
-    """Largest rate of the sum over the absolute values of its terms."""
+    """Largest absolute rate of the sum, divided by the sum of the absolute values of its terms."""
     terms = rates * row
     scale = np.abs(terms).sum(axis=1)
     return float(np.max(np.abs(terms.sum(axis=1)) / np.where(scale > 0, scale, 1.0)))
 
 
 def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
-    """Rates at states around the start, (count, size): half of them additive changes, half by factors."""
+    """Rates at states around the start, (count, size): half of the states differ by an addition, half by factors."""
     start = system.initial_state()
     rows: list[Floats] = []
     for trial in range(20 * count):
@@ -155,7 +155,7 @@ def _null_space(rates: Floats) -> Floats:
 
 
 def _recognised(row: Floats) -> tuple[Floats, list[Fraction] | None]:
-    """Coefficients rounded to simple fractions, and these; as they are, and None, where one is no such fraction."""
+    """Coefficients rounded to simple fractions, and the fractions; `row` and None if an entry is near no fraction."""
     exact = [Fraction(float(each)).limit_denominator(LARGEST_DENOMINATOR) for each in row]
     rounded = np.array([float(each) for each in exact])
     if np.abs(rounded - row).max() > ROUNDING * max(1.0, np.abs(row).max()):
@@ -186,7 +186,7 @@ def _grade(system: SymbolicSystem, coefficients: list[Fraction]) -> str:
 
 
 def vanishes(expression: sympy.Expr) -> bool:
-    """Whether sympy shows that an expression is 0 identically: exponentials and roots are its variables, too.
+    """Whether sympy shows that an expression is 0 identically; exponentials and roots count as further variables.
 
     False says that no proof was found.
     """

@@ -1,4 +1,4 @@
-"""What a user states in sympy, as flat lists of expressions in symbols of our own; every check of it."""
+"""What a user states in sympy, checked and converted to flat lists of expressions in the symbols of generated code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, ...]
 
 
 class Part(NamedTuple):
-    """A symbol of the user's: of a number, with the shape (), or of a matrix."""
+    """A symbol of the user: a number, with the shape (), or a matrix."""
 
     name: str
     shape: Shape
@@ -26,7 +26,7 @@ class Part(NamedTuple):
 
     @property
     def entries(self) -> list[Any]:
-        """The symbol, or those of the entries of the matrix by row."""
+        """The symbol itself, or the entries of the matrix, row by row."""
         return [self.symbol[index] for index in np.ndindex(self.shape)] if self.shape else [self.symbol]
 
 
@@ -89,7 +89,7 @@ def _mapping(what: str, values: Any) -> Mapping[Any, Any]:
 
 
 def _part(kind: str, key: Any) -> Part:
-    """What a key of the user's mapping names."""
+    """The state variable or parameter that a key of the user's mapping names."""
     if isinstance(key, (sympy.Symbol, AppliedUndef)):
         return Part(key.name, (), key)
     if not isinstance(key, sympy.MatrixSymbol):
@@ -106,7 +106,7 @@ def _part(kind: str, key: Any) -> Part:
 
 
 def _rules(parts: Iterable[Part], array: str) -> tuple[list[sympy.Symbol], dict[Any, Any]]:
-    """Symbols of the generated code for all entries, and the replacements of the user's symbols by them."""
+    """Symbols of the generated code for all entries, and the replacements of the user's symbols by these symbols."""
     symbols: list[sympy.Symbol] = []
     rules: dict[Any, Any] = {}
     for part in parts:

@@ -1,4 +1,4 @@
-"""`System.from_sympy`: systems stated in sympy, what a run asks of them, and their derivatives by parameters."""
+"""`System.from_sympy`: systems stated in sympy, and their derivatives with respect to parameters."""
 
 from __future__ import annotations
 
@@ -121,8 +121,9 @@ def from_sympy(
     """Make a system from a right-hand side in sympy.
 
     The rate is compiled with its common subexpressions computed once, and the integrator calls it at its address.
-    Implicit methods (CVODE, BDF, Radau, LSODA) get its derivative, by symbolic differentiation. Generated code is
-    kept in the cache folder by its content: the first run of a system takes a few seconds, later ones do not.
+    Implicit methods (CVODE, BDF, Radau, LSODA) get its exact derivative, by symbolic differentiation. Generated code is
+    kept in the cache folder under the hash of its content: the first run of a system takes a few seconds, later ones do
+    not.
     `snapdyn.register` makes the system known to run files and sweeps, with its parameters as keys.
 
     Parameters
@@ -157,7 +158,7 @@ def from_sympy(
 
     Examples
     --------
-    Lotka and Volterra's equations conserve x - ln x + y - ln y:
+    Lotka and Volterra's equations conserve x - ln x + y - a ln y:
 
     >>> import sympy
     >>> import snapdyn as sd
@@ -180,14 +181,14 @@ def from_sympy(
 class SymbolicSensitivity(SensitivitySystem):
     """The state and its derivatives, compiled: S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp, exactly.
 
-    Use `of`, which returns None for a rate whose derivative is not compiled.
+    Make it with `of`, which returns None for a rate whose derivative cannot be compiled.
 
     Parameters
     ----------
     base : SymbolicSystem
     directions : list of Direction
-        Parameters by name. Derivatives in the state are with respect to their logarithms (to a parameter itself that is
-        0).
+        The parameters, by name. The derivatives in the state are with respect to the logarithm of each parameter, or to
+        the parameter itself if it is 0.
     compiled : Derivative
         From `SymbolicTheory.derivative`.
     """
@@ -215,7 +216,7 @@ class SymbolicSensitivity(SensitivitySystem):
 
     @cached_property
     def address(self) -> int:
-        """As that of a system of the user's."""
+        """Address of the compiled rate of state and derivatives, as `OwnSystem.address`."""
         return address_of(self._compiled.rate.called)
 
     @property

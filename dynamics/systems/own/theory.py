@@ -1,4 +1,4 @@
-"""Expressions of a system in sympy, the code generated from them, and its files, kept by content for numba's cache."""
+"""Expressions of a system in sympy, and the code generated from them, in files named by content for numba's cache."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ TIME = sympy.Symbol("t", real=True)
 class Derivative(NamedTuple):
     """Compiled derivatives when the state moves along `vector` and some parameters along `move`.
 
-    `rate` has derivative(state, vector, out, parameters, move, t), and rate_and_derivatives(x, change, values, t), with
-    the state and its derivatives in the rows of x, and the parameters and their moves in those of values.
-    `measures` has measure_derivative(state, vector, out, parameters, move) of the observables, one after the other;
-    `start` gives the derivatives of the start by each of the parameters, as `SymbolicTheory.starting`.
+    Module `rate` has derivative(state, vector, out, parameters, move, t), and rate_and_derivatives(x, change, values,
+    t), where the rows of x are the state and its derivatives, and the rows of `values` the parameters and their moves.
+    Module `measures` has measure_derivative(state, vector, out, parameters, move) for all observables in turn. `start`
+    is a function of the parameters that returns the derivatives of the start with respect to each of them.
     """
 
     rate: ModuleType
@@ -96,9 +96,9 @@ class SymbolicTheory:
     Attributes
     ----------
     state, parameters : list of sympy.Symbol
-        Flat, in the order of the arrays.
+        Flat lists, in the order of the arrays.
     start, rate : list of sympy.Expr
-        Of the parameters; of all symbols.
+        `start` in the parameters, `rate` in all symbols.
     depends_on_time : bool
     observables, conserved : mapping of str to (shape, expressions)
     """
@@ -113,7 +113,7 @@ class SymbolicTheory:
 
     @cached_property
     def flow(self) -> ModuleType:
-        """Compiled rate(state, out, parameters, t), and `called`."""
+        """Module with the compiled rate(state, out, parameters, t), and with `called`, which the integrator calls."""
         return generated_module(self.rate_source(), CALLED.format_map(self.sizes))
 
     @cached_property
@@ -127,7 +127,7 @@ class SymbolicTheory:
         return {"state": len(self.state), "parameters": len(self.parameters)}
 
     def derivative(self, moving: tuple[int, ...] = ()) -> Derivative | None:
-        """Derivatives by the state and the parameters with the indices `moving`; None where one does not compile."""
+        """Derivatives with respect to state and parameters of indices `moving`; None where one does not compile."""
         return _derivative(self, moving)
 
     @cached_property
@@ -136,7 +136,7 @@ class SymbolicTheory:
         return self.of_parameters(self.start)
 
     def of_parameters(self, expressions: list[Any]) -> Any:
-        """Expressions in the parameters as a function of these; not compiled."""
+        """Function of the parameters that returns the values of `expressions`; not compiled."""
         return sympy.lambdify(self.parameters, expressions, [{"math": math}], _Printer())
 
     @cached_property
@@ -155,7 +155,7 @@ class SymbolicTheory:
 
 
 def function(name: str, arguments: str, statements: Iterable[Statement]) -> str:
-    """Source of a function that makes the statements."""
+    """Source of a function with these statements."""
     lines = [f"    {target} = {printed(expression)}" for target, expression in statements]
     return "\n".join([KERNEL, f"def {name}({arguments}):", *lines, "    return 0.0", ""])
 
@@ -245,7 +245,7 @@ def printed(expression: sympy.Expr) -> str:
 
 
 def common_subexpressions(expressions: Sequence[sympy.Expr], prefix: str) -> tuple[list[Any], list[sympy.Expr]]:
-    """Replacements (symbol, expression), each of earlier ones, and the expressions with these symbols."""
+    """Replacements (symbol, expression in earlier symbols), and the given expressions in terms of all these symbols."""
     names = sympy.numbered_symbols(prefix, real=True)
     return sympy.cse(list(expressions), symbols=names, order="none")
 
@@ -264,8 +264,8 @@ def assignments(expressions: Sequence[sympy.Expr]) -> list[Statement]:
 def product_statements(expressions: Sequence[sympy.Expr], moving: Mapping[Any, sympy.Symbol]) -> list[Statement]:
     """Statements for the derivative of `expressions` when the symbols `moving` change: forward differentiation.
 
-    Each common subexpression is differentiated by those before it, so that the code has about twice the size of that of
-    the expressions, whatever the number of symbols.
+    Each common subexpression is differentiated with respect to earlier ones, so that the code is about twice as long as
+    that of the expressions, whatever the number of symbols.
     """
     replacements, reduced = common_subexpressions(expressions, "x")
     tangent = dict(moving)

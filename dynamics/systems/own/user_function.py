@@ -28,19 +28,19 @@ _COMPILING = threading.Lock()
 
 
 class CompiledRate:
-    """A rate of the user's, compiled to the signature that the integrator calls.
+    """A rate function of the user, compiled to the signature that the integrator calls.
 
     Parameters
     ----------
     rate : callable
         Plain or jitted.
     shapes : sequence of shape
-        Of the parameters.
+        Shapes of the parameters.
 
     Attributes
     ----------
     address : int
-        Of the machine code, which lives as long as this object; 0 where numba's compiler is switched off.
+        Address of the machine code, valid as long as this object exists; 0 where numba's compiler is switched off.
     """
 
     def __init__(self, rate: Any, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -195,8 +195,8 @@ def from_function(
 ) -> FunctionSystem:
     """Make a system from a function that numba compiles.
 
-    The compiled integrator calls it at its address, so that a new function compiles in less than a second. A run of a
-    system of three values took 1.05 times as long as with a rate that is written into the integrator by hand.
+    The compiled integrator calls the function by its address, so that a new function compiles in less than a second. A
+    run of a system of three values took 1.05 times as long as with the rate compiled into the integrator.
 
     Parameters
     ----------

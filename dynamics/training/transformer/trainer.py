@@ -1,7 +1,7 @@
 """The transformer of Eqs. (1)-(2) in torch, and its training on text by SGD, with records of its attention.
 
-One head per layer, in the embedding parameterisation. Torch belongs to the extra `text` and is imported by functions
-only, so that the package works without it. The runs are those of Figures 7 and 10.
+The transformer has one head per layer, in the embedding parameterisation. Torch belongs to the extra `text` and is
+imported only inside functions, so that the package works without it. The runs are those of Figures 7 and 10.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def train_transformer(
           W_V have variance 1/d).
         - `window` = 35: words of a window, which is the number of positions in a map of attention.
         - `batch_size` = 20: windows of a batch.
-        - `residual`: whether the query's vector is added (Sec. 7). Default: only with more than one layer; Eq. (1) has
-          no residual.
+        - `residual`: whether the query's embedding is added (Sec. 7). Default: only with more than one layer; Eq. (1)
+          has no residual connection.
         - `clip` = 0.5: gradients whose norm, over all parameters together, is larger are scaled down to this norm.
           None or infinity: never.
         - `validation`: path or list of paths of the text on which attention is recorded; the vocabulary is that of all
@@ -226,10 +226,10 @@ def forward(parameters: Parameters, tokens: Tensor, settings: TransformerSetting
     """Apply all layers to a batch of windows, (B, L) word ids; return output (B, L, d) and attention (B, L, L).
 
     The query at position T attends to the positions before it, never to itself, with the softmax of
-    u_T^T W_Q W_K^T u_t/sqrt(d) (1). The attended sum is normalised and multiplied by W_V (2). With the residual
-    connection the query's vector is added to that sum, and the result is normalised again (Sec. 7). The first position
-    has no position before it: its weights are 0. The attention is that of the lowest layer, row query position, column
-    key position. Products of the output with rows of U are the logits.
+    u_T^T W_Q W_K^T u_t/sqrt(d), Eq. (1). The attended sum is normalised and multiplied by W_V, Eq. (2). With the
+    residual connection the query's vector is added to the normalised sum, and the result is normalised again (Sec. 7).
+    The first position has no position before it: its weights are 0. The attention returned is that of the lowest layer,
+    row query position, column key position. Products of the output with rows of U are the logits.
     """
     torch = torch_module()
     normalised = partial(torch.nn.functional.normalize, dim=-1)

@@ -150,7 +150,7 @@ def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.Mo
     monkeypatch.setattr("snapdyn.dynamics.integration.scipy_solvers.MOST_EVALUATIONS_OF_A_STEP", 3)
     run = integrate(SingleCommonToken(*ARGUMENTS), [0.0, 40.0], method="LSODA")
     assert run.status == "failed"
-    assert "it changes fastest against its tolerance" in run.message
+    assert "it changes fastest relative to its tolerance" in run.message
     assert "LSODA evaluated the right-hand side 3 times in one step" in run.message
 
 

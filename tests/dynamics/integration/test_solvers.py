@@ -186,7 +186,7 @@ def test_an_explicit_run_says_what_is_left(method: str, monkeypatch: pytest.Monk
     """Assert evaluations, both times, the estimate and a remedy, in runs with and without Python between steps."""
     monkeypatch.setattr(solvers, "MOST_OF_A_RUN", 1e5 * (stiff_system().multiplications + solvers.STEP_IN_PYTHON))
     run = integrate(stiff_system(), [1e9], method)
-    words = r"estimated to take \S+ evaluations .* from t = \S+, reached by \d+, to t_end = 1e\+09, more .*'CVODE'"
+    words = r"stopped at t = \S+ after \d+ evaluations .* to t_end = 1e\+09 was estimated to take \S+, more .*'CVODE'"
     assert run.status == "failed"
     assert re.search(words, run.message)
 

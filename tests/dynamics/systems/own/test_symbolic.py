@@ -200,7 +200,7 @@ def stated(**changed: Any) -> SymbolicSystem:
         ({"state": {sympy.MatrixSymbol("U", 2, sympy.Symbol("n")): 1.0}}, "lengths that are whole numbers"),
         ({"parameters": {s: 1.0, u: 2.0}}, "received 'u' in the state and in the parameters"),
         ({"parameters": {s: 1.0, sympy.Symbol("lambda"): 1.0}}, "write for example lambda_"),
-        ({"observables": {"state": u}}, "another name of an observable"),
+        ({"observables": {"state": u}}, "a name of an observable other than"),
         ({"observables": {"w": u * t}, "time": t}, "a function of state and parameters.* with t"),
     ],
 )
