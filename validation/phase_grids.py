@@ -248,7 +248,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
 
 
 def _classes(settings: Sections, **others: Any) -> SequenceClasses:
-    """Equal classes of the settings, with `others` in place of, or beside, what they say."""
+    """Equal classes of the settings; `others` replace their parameters or add to them."""
     given = {**settings["classes"], **others}
     del given["kind"]
     return single_common_token(**given)

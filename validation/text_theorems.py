@@ -52,7 +52,7 @@ class RoleOutcome:
         `fall` with the same weights.
     rise_by_next_words : tuple of float
         Entry i: share of rising logits among the changing ones whose token occurs with NEXT_WORDS[i] to
-        NEXT_WORDS[i+1] - 1 different next tokens; NaN where there are no such logits.
+        NEXT_WORDS[i+1] - 1 different next tokens over all classes; NaN where there are no such logits.
     """
 
     role: str

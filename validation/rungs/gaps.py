@@ -218,7 +218,7 @@ class Ladder:
         """Return the smallest size of the terms that an observable adds up.
 
         It is 1 for all but z. The rate of z in the decoder's time eta_Y t is eta_Z/eta_Y times a sum of terms of order
-        1, so a small z has all its digits, and its unit is at most eta_Z/eta_Y.
+        1, so the unit of z is the smaller of 1 and eta_Z/eta_Y: small logits z are computed to all their digits.
         """
         return min(1.0, self.rate_ratio) if observable == "z" else 1.0
 

@@ -188,7 +188,7 @@ def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:
     """Logits of the distinct tokens (N, d) for a growth exponent B (N,) at constant rho0.
 
     z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. The logits are NaN after the
-    right side reaches 0 (Without the approximation of constant rho0 the norm of c~ has grown before.)
+    right side reaches 0. (Without the approximation of constant rho0, the norm of c~ has grown by then.)
     """
     f0 = profile.distinct_probabilities / (profile.common_probability * initial_rho0(profile))
     left = 1.0 - 2.0 * f0**2 * B[:, None]

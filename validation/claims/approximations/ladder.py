@@ -129,9 +129,9 @@ CLAIM = Claim(
         "For equal weak overlaps and V >> K, the modified decoder or the leading form of beta errs by half or more at "
         "the start. The ladder is the sequence of approximations SGD, mean field, modified decoder, leading beta, "
         "closed form; a gap is the difference of two neighbours over the change of z. On runs with K = 10 and f_n.f_k "
-        "= 0.0036 the larger of these two gaps is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V = 1e5. The other "
-        "rungs of flows stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and reach {common "
-        "token 0.2, V = 1000:.0%} with a common token of 0.2."
+        "= 0.0036 the larger of the gaps of these two rungs, modified decoder and leading beta, is {V = 178:.2f} at V "
+        "= 178 and {V = 1e5:.0f} at V = 1e5. The other rungs of flows stay below {largest gap of z of the other rungs "
+        "of flows: V = 100:.1%}, and reach {common token 0.2, V = 1000:.0%} with a common token of 0.2."
     ),
     expected="corrected",
     properties=(

@@ -48,7 +48,7 @@ CLAIM = Claim(
     latex=r"O(\eta),\quad O(1/T),\quad O(\sqrt{\eta/B}),\quad O(1/\sqrt{\text{seeds}}),\quad O(\lambda_1),\quad "
     r"O\!\left(\tfrac{1}{V\lambda_1}\right)",
     conclusion=(
-        "Holds: the fitted orders agree with those of theory, and reject those of wrong theories. The fitted "
+        "Holds: the fitted orders agree with theory, and the orders that wrong theories give do not. The fitted "
         "exponents are off by {exact to leading beta, in lambda_1:.1g} for flows, {bias of finite T, in 1/(T-1):.1g} "
         "for finite T, and {spread of the seeds, in eta at batch 1:.1g} for the spread of seeds."
     ),

@@ -51,7 +51,7 @@ def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
 
 
 def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
-    """The F10 instance at eta_Z/eta_Y = `ratio`."""
+    """The instance of finding F10 at eta_Z/eta_Y = `ratio`."""
     return Instance.of(counterexample(), 1.0, ratio, t_end)
 
 

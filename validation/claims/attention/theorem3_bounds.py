@@ -54,7 +54,7 @@ def leaves_bounds(
 ) -> Measured | None:
     """How far ln chi of a dominant token leaves [2 f(0)^2 B, 2 B], over B, any class with a distinct token.
 
-    The distance may be `missed`; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
+    A distance of `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
     """
     # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
     run = flow(instance, rung, 121)

@@ -136,9 +136,9 @@ CLAIM = Claim(
         "Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets has. With "
         "equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 "
         "the best multiple of E misses both bounds (bound over value: {50 equal overlaps, V = 25,000}, where 1 is "
-        "required). The condition on V follows from the two bounds for any K. The one with c common tokens follows "
-        "since E is a Gram matrix of rank c less a positive diagonal, so at most c eigenvalues are positive; the "
-        "trace is 0, so the sum of these is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300."
+        "required). The condition on V follows from the two bounds for any K. The condition with c common tokens "
+        "follows since E is a Gram matrix of rank c less a positive diagonal, so at most c eigenvalues are positive; "
+        "the trace is 0, so the sum of these is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300."
     ),
     expected="corrected",
     findings=("F6",),

@@ -78,7 +78,7 @@ def full_residual_drift(instance: Instance) -> Floats:
 
 
 def local_pull(instance: Instance) -> Floats:
-    """Drift at the start over the largest |drift|, (S, M), of tokens that the residual connection turns round.
+    """Drift at the start over the largest |drift|, (S, M), of tokens whose drift the residual connection reverses.
 
     The drift is that of the modified flow with the residual connection. A token counts if it is shared only with
     classes of other queries and its drift without the residual connection is negative; for all others the value is
@@ -151,7 +151,7 @@ class SeparateQueriesFamily(Family):
 
 
 class TurnedFamily(SeparateQueriesFamily):
-    """Instances with a token that the residual connection turns round, as far as DRAWS draws give one.
+    """Instances with a token whose drift the residual connection reverses, if one is found in DRAWS draws.
 
     Two instances of three are drawn with a moderate overlap, which would be rare otherwise.
     """
@@ -203,7 +203,7 @@ def distance_from_limit(
 
 
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
-    """Smallest change of the logit, over the largest |z|, of tokens that the residual connection turns round.
+    """Smallest change of the logit, over the largest |z|, of tokens whose drift the residual connection reverses.
 
     It is over the tokens with a clear pull, or, without such tokens, over that with the largest pull.
     """

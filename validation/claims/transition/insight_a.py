@@ -139,7 +139,7 @@ CLAIM = Claim(
         "next tokens of their own and eta_Z <= eta_Y; for one half to 1 % eta_Z/eta_Y <= 1e-4",
     ),
     conclusion=(
-        "Holds on every rung where the decoder can tell the classes apart; where only attention can tell them apart, "
+        "Holds on every rung where the decoder can tell the classes apart; where attention must first separate them, "
         "the time falls by less. From each of eta_Y = 0.5, 1, 2, 5 to the next, SGD as in Fig. 6 takes at most "
         "{Syn-Medium, 5 seeds:.2f} of the time, and the time at which attention moves fastest falls to at most {K = "
         "10, V = 1000:.2f} of its value."

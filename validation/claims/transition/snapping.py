@@ -286,7 +286,7 @@ CLAIM = Claim(
         of_symmetric_classes(
             "largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, so chi = O((ln t)^(1/(a K)))",
             over_upper_bound,
-            {"wrong theory: A without its K, one distinct token": partial(over_upper_bound, alone=True)},
+            {"wrong theory: A smaller by K^2, one distinct token": partial(over_upper_bound, alone=True)},
             LARGE_VOCABULARY,
             leading=True,
         ),

@@ -167,7 +167,7 @@ CLAIM = Claim(
         "At K = 5 its growth exceeds the corrected one by {K = 5, rho0 = 165:.0%} (F3), and at rho0 = 5 it starts at "
         "{rho0 = 5:.2f} in place of 0 (F1). At fixed x the error of the form with constant rho0 does not fall with "
         "rho0. The premise of Theorem 4, the modified decoder, is also not the limit of the mean field for slow "
-        "attention: see the claim `ladder`."
+        "attention: see the claim named ladder."
     ),
     findings=("F1", "F3"),
     proved=(
