@@ -236,7 +236,8 @@ class Fit:
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
         intervals that are wider than needed. All but those on intervals are raised as `IdentifiabilityWarning` too.
-    profiler : callable name -> (values, rises), which `profile` returns.
+    profiler : callable
+        name -> (values, rises), which `profile` returns.
     not_quadratic : bool
         Whether intervals come from the profile: the trace hardly determines a parameter.
     profiles : dict of str to pair of arrays
