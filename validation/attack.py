@@ -1,4 +1,4 @@
-"""The adversary: search the domains of claims with new instances, confirm what falls, and store it."""
+"""The adversary: search the domains of claims with new instances; confirm counterexamples and store them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Attacked:
     claim : str
         Id of the claim.
     number : int
-        Of the property, among those of the claim, from 0.
+        Number of the property among those of the claim, counted from 0.
     name : str
         Name of the property.
     rung : str
@@ -47,11 +47,11 @@ class Attacked:
     tried : int
         Instances inside the conditions that were measured.
     evaluations : int
-        Measurements in all, those outside and those without a number too.
+        All measurements, including those outside the conditions and those that gave no number.
     worst : Measured or None
         Number with the smallest slack inside the conditions; None where no instance met them.
     place : str
-        Its instance in a few words; where there is no number, why.
+        The instance of `worst` in a few words; without `worst`, the reason.
     counterexample : dict or None
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
@@ -71,7 +71,7 @@ class Attacked:
 
 
 def targets(entries: Sequence[Claim]) -> list[tuple[Claim, int]]:
-    """Claims, and numbers of their properties that must hold on a whole domain: not of those that may fail."""
+    """Claims, and the numbers of their properties that must hold on a whole domain."""
     return [
         (entry, number)
         for entry in entries
@@ -87,7 +87,7 @@ def attack(
     jobs: int,
     progress: Callable[[int, int, str], None],
 ) -> Iterator[Attacked]:
-    """Attack each of `targets` with `budget` times its budget of level quick, in `jobs` fresh processes.
+    """Attack each property of `targets` with `budget` times its budget of level quick, in `jobs` fresh processes.
 
     The results come in the order in which they are finished; none depends on the number of processes.
     """
@@ -104,7 +104,7 @@ def attack(
 
 
 def attacked(entry: Claim, number: int, budget: float, seed: int) -> Attacked:
-    """Search the domain of one property, simplify what falls and measure it with a second integrator."""
+    """Search the domain of one property; simplify a counterexample and measure it with a second integrator."""
     prop = entry.properties[number]
     with threadpool_limits(1):
         try:
@@ -153,7 +153,7 @@ def plain(instance: Any) -> dict[str, Any]:
 
 
 def _survives(prop: Property, instance: Any) -> bool:
-    """Whether a counterexample fails with a second integrator; one without flows fails as it is."""
+    """Whether a counterexample fails with a second integrator too; True where no flow is integrated."""
     if not isinstance(instance, Instance):
         return True
     try:

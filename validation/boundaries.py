@@ -39,7 +39,7 @@ def boundary(
         Id of a claim that is about one instance.
     classes : callable, SequenceClasses or mapping of str to float
         ``classes(**values)`` builds the classes from the values of those axes that are not rates; or fixed classes; or
-        the parameters of a theory whose claims have a `Box`, of which the axes replace some.
+        the parameters of a theory whose claims have a `Box`, some of which the axes replace.
     axes : mapping of str to (N,) array
         One or two axes: "eta_Y", "eta_Z", "t_end", or a parameter of `classes`; positive increasing values.
     eta_Y : float
@@ -61,7 +61,7 @@ def boundary(
     -------
     Map
         The measured number over the axes, its bound as threshold; NaN where there is no number. With one axis the
-        second has the single value 1. For a statement "at least", both have the other sign.
+        second has the single value 1. For a statement "at least", the number and the bound have the opposite sign.
 
     Raises
     ------

@@ -81,8 +81,9 @@ def compute(
     curves : sequence of str
         Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
         "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. "descent" makes the
-        updates of SGD on the expected gradient, with its momentum and `seq_len`: the model of `fit`. The closed form is
-        the orbit of Section 6 (derived here); it needs classes of one query with one common token and equal profiles.
+        updates of SGD on the expected gradient, with its momentum and `seq_len`: the model of `fit`. "closed_form" is
+        the orbit of Section 6 (derived in `analytic.orbit`); it needs classes of one query with one common token and
+        equal profiles.
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
     **settings : dict
@@ -160,10 +161,10 @@ def compare(
         As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
         loss, and the entropy of the first four classes, as far as the trace has them.
     curves : sequence of str
-        Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" its updates, momentum
-        and `rate_factor` too.
+        Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
+        updates, momentum and `rate_factor`.
     most_evaluations : int, optional
-        Evaluations of its rate that a curve may take; default 500,000 for small tables, else what `integrate` allows.
+        Most evaluations of the rate for a curve; default 500,000 for small tables, else what `integrate` allows.
 
     Returns
     -------
@@ -173,7 +174,7 @@ def compare(
     Raises
     ------
     InputError
-        The trace does not fit the classes, or does not have an observable; what `compute` raises.
+        The trace does not fit the classes, or an observable is not in it; or what `compute` raises.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def attention_drift(classes: SequenceClasses, z: Floats, g: Floats, eta_Z: float
 
 
 def output_errors(logits: Floats, count: Floats, own: Ints) -> Floats:
-    """e_n - alpha_n (..., S, O) of logits of outputs, each there `count` (O,) times; `own` (S,) are the next tokens."""
+    """e_n - alpha_n (..., S, O) from logits of outputs that occur `count` (O,) times; next tokens are `own` (S,)."""
     weight = count * np.exp(logits - logits.max(axis=-1, keepdims=True))
     error = -weight / weight.sum(axis=-1, keepdims=True)
     n = np.arange(len(own))
@@ -84,8 +84,8 @@ def e_prime(E: Floats) -> Floats:
 def growth_over_gamma(E: Floats, vocab_size: Floats | float, h: Floats | None = None) -> Floats:
     """xi_n/gamma_n = q1 ((G^{-1})_nn - 1) + q0 sum_{k != n} (G^{-1})_nk h_k/h_n, (B, K), Theorem 1(a) as derived here.
 
-    E (B, K, K), V number or (B,), h (B, K) of the classes (default equal). It follows from beta and
-    sum_k G_nk (G^{-1})_kj = delta_nj, and is compared with the decoder itself in the claim.
+    E (B, K, K), V number or (B,), h (B, K) of the classes (default equal). The formula follows from beta and sum_k
+    G_nk (G^{-1})_kj = delta_nj; the claim theorem1a compares it with the decoder.
     """
     V = np.reshape(np.asarray(vocab_size, dtype=float), (-1, 1))
     H = np.linalg.inv(np.eye(E.shape[-1]) + E)
@@ -106,10 +106,10 @@ class Embedding(NamedTuple):
 
     So Y moves as in Eq. (3) if and only if K = I, and Z as in Eq. (4) if moreover W_Q and W_K keep their Gram matrices
     U W W^T U^T = s^2 I; the rate of attention is then eta_Z = 2 s^2 eta/d. W_Q^T W_Q - W_K^T W_K is conserved by the
-    flow, but the Gram matrices are not: from W_Q W_K^T = 0 they become s^2 I + d Z Z^T/(2 s^2) (for W_Q; Z^T Z for W_K)
-    to leading order (for scalars W_Q and W_K: s^2 cosh and s^2 sinh of the same angle). So the relative error of the
-    theory is d |Z|^2/(2 s^4). With one rate for all parameters, s^2 = d/2, it is 2 |Z|^2/d. Random rows of U have
-    K = I + O(1/sqrt(d)).
+    flow, but the Gram matrices are not: from W_Q W_K^T = 0 they become, to leading order, s^2 I + d Z Z^T/(2 s^2) for
+    W_Q and s^2 I + d Z^T Z/(2 s^2) for W_K. (For single rows W_Q and W_K, |W_Q|^2 = |W_K|^2 = s^2 cosh and W_Q.W_K =
+    s^2 sinh of the same angle.) So the relative error of the theory is d |Z|^2/(2 s^4). With one rate for all
+    parameters, s^2 = d/2, it is 2 |Z|^2/d. Random rows of U have K = I + O(1/sqrt(d)).
     """
 
     U: Floats
@@ -131,8 +131,8 @@ def attention(classes: SequenceClasses, Z: Floats) -> Floats:
 def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]:
     """Expected objective J of Eq. (2), nats, and its derivative by each parameter, derived by hand without Y and Z.
 
-    The norm is taken of the attended sum of embeddings, as in practice, not of the sum of one-hot vectors. The two
-    norms are equal if K = I.
+    The attended sum is normalised by the norm of the sum of embeddings, as in practice, not of that of one-hot
+    vectors. The two norms are equal if K = I.
     """
     from scipy.special import softmax  # a worker of a sweep needs none
 

@@ -88,14 +88,14 @@ def design_of(
     Parameters
     ----------
     crossed, together : mapping of dotted names to lists
-        The lists of `together` have one length: their first values are those of the first cell.
+        The lists of `together` have one length: the first cell has their first values, and so on.
     taken : container of str
         Names that no other dimension of the table may have.
 
     Raises
     ------
     InputError
-        Lists of different lengths, crossed values that are none or not different, or too many cells.
+        The lists have different lengths, crossed values are empty or not all different, or the cells are too many.
     """
     for name, values in crossed.items():
         list_of(f"the values of {name}", values, object, at_least=1, different=True)
@@ -124,11 +124,11 @@ def table(
     ----------
     design : Design
     values : sequence of mapping of str to value, or None
-        Of each cell, in the order of the design: a number or text, a list along the column's own dimension, or a
-        mapping of rungs to numbers; None for a cell without values.
+        The values of each cell, in the order of the design: a number or text, a list along the column's own dimension,
+        or a mapping of rungs to numbers; None for a cell without values.
     columns : sequence of Observable
-        One that has the name of its only dimension becomes the coordinate of that dimension where all cells agree,
-        and a variable of that name with an s where they differ.
+        The observables of the columns. One that has the name of its only dimension becomes the coordinate of that
+        dimension if all cells have the same values; otherwise it is a variable of that name with an added s.
     taken : container of str
         As in `design_of`.
 
@@ -176,13 +176,13 @@ def table(
 
 
 def _labels(entries: Sequence[Any]) -> list[str]:
-    """Rungs of the ladder that the cells have, from the finest down; none where the values have no labels."""
+    """Rungs of the ladder in the cells, from the finest down; empty where the values are not labelled by rungs."""
     found = {label for entry in entries if isinstance(entry, dict) for label in entry}
     return [label for label in RUNGS if label in found]
 
 
 def _filled(entries: Sequence[Any], own: tuple[int, ...], text: bool) -> np.ndarray[Any, Any]:
-    """Values of a column in all cells (N, ...), `own` the length of its own dimension; NaN or "" where none is."""
+    """Values of a column in all cells (N, ...), `own` the shape of its own dimensions; NaN or "" for missing ones."""
     array = np.full((len(entries), *own), "" if text else np.nan, dtype=object if text else float)
     for number, entry in enumerate(entries):
         if isinstance(entry, list):
@@ -209,7 +209,7 @@ def observables_of(kind: str) -> dict[str, Observable]:
 
 
 def _readings(observable: Observable, has_classes: bool) -> dict[str, Observable]:
-    """How a sweep reads a quantity over time, by name."""
+    """The observables that a sweep makes of a quantity over time, by name."""
     name, label, of_run = observable.name, observable.label, observable.values
     mean = ", mean over classes" if has_classes else ""
 
@@ -243,7 +243,7 @@ def chosen(kind: str, names: Iterable[str]) -> list[Observable]:
 
 
 def default_observables(kind: str, has_classes: bool = True, system: Any = None) -> tuple[str, ...]:
-    """Names of the observables of a sweep that names none; of a user's system, and of no other, those that it has."""
+    """Names of the observables of a sweep that names none: for a user's system its own scalars, else the defaults."""
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
     known = observables_of(kind)
@@ -257,7 +257,7 @@ def declared_values(observables: Iterable[Observable], values: Mapping[str, Any]
     ----------
     observables : iterable of Observable
     values : mapping of str to number, text, list of them, or mapping of rungs to numbers
-        As JSON has them. Names of no observable are left out.
+        Values as JSON has them. Names that belong to no observable are ignored.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Measure properties over their domains, and run the proofs of a claim.
 
-A search makes corners, stored counterexamples, draws, and a directed search from the worst. Budgets count instances,
-never seconds, so the numbers do not depend on the machine.
+A search measures corners, stored counterexamples and draws, and then makes a directed search from the worst of them.
+Budgets count instances, never seconds, so the numbers do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Case:
 
 @dataclass
 class Control:
-    """How a wrong theory fares: instances on which it was measured and fails, its largest failure, and its numbers.
+    """Results of a wrong theory: numbers of instances measured and failed, the worst failure, and its numbers.
 
     `pairs` holds the statement's number and the control's own, by instance.
     """
@@ -71,7 +71,7 @@ class Control:
 
     @property
     def mirrors(self) -> bool:
-        """Whether its numbers are the statement's own, or those with another sign, shift or factor, or inverted."""
+        """Whether its numbers follow from the statement's own by a factor and a shift, or from their inverses."""
         pairs = np.array(self.pairs).reshape(-1, 2)
         pairs = np.unique(pairs[np.isfinite(pairs).all(axis=1)], axis=0)
         if len(pairs) < 4:
@@ -102,13 +102,13 @@ class Examination:
     outside : int
         Instances outside the conditions on which the statement was measured.
     fails_outside : int
-        How many of them fail.
+        Instances outside the conditions on which the statement fails.
     worst : Case or None
         Smallest `Measured.slack` inside the conditions.
     worst_outside : Case or None
         Smallest `Measured.slack` outside the conditions.
     controls : dict of str to Control
-        How the wrong theories fare.
+        Results of the wrong theories, by name.
     """
 
     tried: int = 0
@@ -120,9 +120,9 @@ class Examination:
     controls: dict[str, Control] = field(default_factory=dict)
 
     def add(self, prop: Property, instance: Any, most_outside: int) -> Measured | None:
-        """Measure the statement on an instance and count it; the number if the conditions are met and there is one.
+        """Measure the statement on an instance and count it; return the number inside the conditions, if there is one.
 
-        Outside the conditions it is measured `most_outside` times.
+        Outside the conditions at most `most_outside` instances are measured.
         """
         reading = prop.at(instance, beyond=self.outside < most_outside)
         inside, measured = not reading.unmet, reading.measured
@@ -158,12 +158,12 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     Returns
     -------
     Examination
-        Worst cases inside and outside the conditions, counts, and how the wrong theories fare.
+        Worst cases inside and outside the conditions, counts, and the results of the wrong theories.
 
     Raises
     ------
     InputError
-        The measure raises, or its number is NaN: a property returns None where there is none.
+        The measure raises an error, or its number is NaN: a measure returns None where there is no number.
     """
     domain = prop.domain
     assert domain is not None
@@ -206,7 +206,7 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
 def push(
     violation: Callable[[Any], float], domain: Family | Box, start: Any, evaluations: int, seed: np.random.SeedSequence
 ) -> None:
-    """Increase the violation by differential evolution around `start`, inside the domain, by `evaluations` at most.
+    """Increase the violation by differential evolution around `start` inside the domain, with at most `evaluations`.
 
     `violation` is positive where the statement fails, and OUTSIDE where its conditions are not met.
     """
@@ -228,9 +228,9 @@ def push(
 
 
 def proofs_of(entry: Claim) -> Iterator[Measured]:
-    """Give the numbers of a claim's derivations and interval proofs, with what must be rejected as controls.
+    """Give the numbers of a claim's derivations and interval proofs; as controls, what these must reject.
 
-    They show the corrected statement where the claim corrects the printed one.
+    They prove the corrected statement if the claim corrects the printed one.
     """
     role: Role = "corrected" if entry.expected == "corrected" else "statement"
     if entry.proved:

@@ -1,7 +1,7 @@
-"""Every displayed equation of arXiv 2305.16380v4, what recomputes it, and its verdict.
+"""Every displayed equation of arXiv 2305.16380v4, with the claims, derivations and tests of it, and its verdict.
 
 The table itself is `claims/equations.csv`: statements in the project's notation (V outputs of the decoder, K classes,
-D_1 and D_2 for Delta_1 and Delta_2 of Lemma 9), read off a text extraction of the paper whose layout is damaged.
+D_1 and D_2 for Delta_1 and Delta_2 of Lemma 9), taken from an extraction of the paper's text whose layout is damaged.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def equation_table(results: Iterable[ClaimResult] | None = None) -> list[Equatio
     results : iterable of ClaimResult, optional
         Results of a validation run. Default: the table states the recorded verdicts. Otherwise the verdict of a row
         is the worst of its claims (the expected verdict of a claim that was not run) and of its derivations, which
-        sympy verifies again (about 30 s). A row keeps its recorded verdict if this is stricter than the expected
+        sympy verifies again (about 30 s). A row keeps its recorded verdict where this is worse than the expected
         verdicts of its claims and derivations.
 
     Returns

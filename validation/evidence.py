@@ -1,4 +1,4 @@
-"""Evidence for a claim: the numbers that were measured, what was tried, and what to show of them."""
+"""Evidence for a claim: measured numbers, counts of the instances tried, and what the report shows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ LEVELS = ("quick", "full")
 
 @dataclass
 class Evidence:
-    """What was measured for a claim, and what to show of it; a claim's function may add to it.
+    """What was measured for a claim, and what the report shows of it; a claim's function may add to it.
 
     Attributes
     ----------
     checks : list of Measured
         Numbers against their bounds; `holds`, `corrected`, `outside` and `control` add one each.
     conclusion : str
-        What was found; empty: that of the claim, with its numbers.
+        What was found; if empty, the claim's own conclusion is shown, with its numbers.
     picture : Picture or None
         Picture that shows the claim.
     map : Map or None
@@ -35,7 +35,7 @@ class Evidence:
     undecided : int
         Number of instances inside the conditions on which a run failed.
     worst : str
-        Smallest margins of the searched properties, and where.
+        Smallest margins of the searched properties, and the instances where they occur.
     counterexample : dict or None
         Instance on which a searched property fails, simplified.
     level : "quick" or "full"
@@ -116,7 +116,7 @@ class Evidence:
     ) -> None:
         """Add a number of the statement where its conditions are not met; arguments as those of `holds`.
 
-        It is expected to fail: then the claim is conditional, and the number shows the boundary.
+        The statement is expected to fail there: then the claim is conditional, and the number shows the boundary.
         """
         self._add("outside", what, rung, measured, at_most, at_least)
 

@@ -23,8 +23,8 @@ OMEGA = 0.5671432904097838
 class Overlap(NamedTuple):
     """Overlap of the classes at z = 0, by plain numpy.
 
-    `least` and `most` bound A in (K-1) f_n.f_k E'_nk = A (f_n.f_k/x)^2 while f_n.f_k falls from x: with
-    E'_nk = x/((1-x) (1+(K-1)x)) it is (K-1) x^2 over g(x) = 1 + (K-2) x - (K-1) x^2, which is concave.
+    `least` and `most` bound A in (K-1) f_n.f_k E'_nk = A (f_n.f_k/x)^2 while f_n.f_k = y falls from x: with E'_nk =
+    y/((1-y) (1+(K-1)y)), A is (K-1) x^2 over g(y) = 1 + (K-2) y - (K-1) y^2, which is concave.
     """
 
     rho0: float  # |c~|/P(common)
@@ -36,7 +36,7 @@ class Overlap(NamedTuple):
 
 @dataclass(frozen=True)
 class EqualClasses:
-    """Equal classes of one query with one common token and zero start, in any number."""
+    """Equal classes of one query with one common token and zero start; their number can be arbitrarily large."""
 
     num_classes: int
     vocab_size: int
@@ -46,7 +46,7 @@ class EqualClasses:
 
     @staticmethod
     def of(instance: Instance) -> EqualClasses:
-        """Those of an instance, whose classes must be symmetric."""
+        """The classes of an instance, which must be symmetric."""
         profile = single_common_profile(instance.classes)
         assert profile is not None
         return EqualClasses(instance.num_classes, instance.vocab_size, *profile[:2], instance.flow_rates)
@@ -95,7 +95,7 @@ def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
 
 
 def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
-    """Lower bound of Gamma for t <= t0', see `lower_bound`."""
+    """Lower bound of Gamma for t <= t0', derived in `lower_bound`."""
     V, (eta_Y, eta_Z) = classes.vocab_size, classes.flow_rates
     slowest = ((1 - 1 / V) * (1 - OMEGA / np.log(V))) ** 2
     return slowest * eta_Y * eta_Z * t**2 / (2 * classes.num_classes)
@@ -104,7 +104,7 @@ def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
 def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Floats:
     """Upper bound of ln chi with leading beta, own, A = `Overlap.most` over `too_large`.
 
-    As in `lower_bound`, from the other side: f_n.f_k falls at least as fast as exp(-2 K (1-x)^2 B), so B <= ln(1 + 4 a
+    It is derived like `lower_bound`: f_n.f_k falls at least as fast as exp(-2 K (1-x)^2 B), so B <= ln(1 + 4 a
     A Gamma)/(4 a K), a = (1-x)^2, and chi <= exp(2 B), Eq. (12).
     """
     a = (1 - classes.overlap.x) ** 2

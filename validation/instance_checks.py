@@ -55,7 +55,7 @@ Statement & Conditions & Verdict \\
 
 @dataclass(frozen=True)
 class InstanceResult:
-    """Answer of one claim for one instance.
+    """Answer of the register on one claim for one instance.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class InstanceResult:
         "outside": a condition is not met; "undecided": the margin is below the numerical error, or a run failed. For
         a claim that the register corrects, the status is that of the corrected statement.
     reason : str
-        What the status follows from, with its numbers.
+        The numbers and conditions from which the status follows.
     prop : Property or None
         The property that decided; None if the claim is not applicable.
     number : Measured or None
@@ -121,7 +121,7 @@ class InstanceResult:
 
     @property
     def bound(self) -> float:
-        """Its bound; NaN where there is none."""
+        """The bound of the measured number; NaN where there is none."""
         return self.number.bound if self.number else math.nan
 
     def to_dict(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class InstanceReport:
         return visible("\n".join(lines) + "\n")
 
     def in_order(self) -> list[InstanceResult]:
-        """Answers as a paper lists its statements: theorems and corollaries, what follows from them, then lemmas."""
+        """Answers in the order of a paper: theorems and corollaries, statements that follow from them, then lemmas."""
         return sorted(self.claims, key=lambda result: result.claim.place)
 
     def theorems(self) -> InstanceReport:
@@ -202,7 +202,7 @@ class InstanceReport:
         return replace(self, claims=tuple(result for result in self.claims if not result.claim.is_auxiliary))
 
     def to_latex(self) -> str:
-        """LaTeX longtable to \\input: statement, conditions with what they are here, verdict with its numbers.
+        """LaTeX longtable to \\input: statement, conditions with their values here, verdict with its numbers.
 
         Statements that do not apply are named in a comment only.
         """
@@ -243,7 +243,7 @@ class InstanceReport:
 
 
 def _latex_conditions(result: InstanceResult) -> str:
-    """Conditions of a statement, those that are not met in italics with what they are here."""
+    """Conditions of a statement; those that are not met are in italics, with their values here."""
     spoken = [
         latex_words(condition.name if condition.holds else _in_words([condition])) for condition in result.conditions
     ]
@@ -274,7 +274,7 @@ class CheckInterrupted(KeyboardInterrupt):
     Attributes
     ----------
     report : InstanceReport
-        The answers until then; its settings hold "interrupted": after how many statements.
+        The answers until the interruption; its settings hold "interrupted", which says after how many statements.
     """
 
     def __init__(self, report: InstanceReport) -> None:
@@ -297,8 +297,9 @@ def check(
 ) -> InstanceReport:
     """Check every statement of the register on one instance: these classes, these rates, up to t_end.
 
-    Statements about the flow are decided in the full mean field; statements about less (the decoder alone, the
-    overlaps, counts of steps) where they are made. Settings, versions and conditions go into the report.
+    Statements about the flow are decided in the full mean field; statements about a part of it (the decoder alone, the
+    overlaps, counts of steps) on the rung on which they are stated. Settings, versions and conditions go into the
+    report.
 
     Parameters
     ----------
@@ -319,7 +320,7 @@ def check(
     momentum : float
         Heavy-ball momentum mu in [0, 1): the flows run on the clock t/(1-mu).
     rungs : sequence of str or "all"
-        Further rungs of the ladder on which to answer, "modified decoder", say.
+        Further rungs of the ladder on which to answer, for example "modified decoder".
     progress : callable, optional
         Called as progress(done, total, id) before each claim.
 
@@ -333,7 +334,7 @@ def check(
     InputError
         An argument is not valid; a claim or a rung is unknown; no claim speaks of these parameters.
     CheckInterrupted
-        Ctrl-C, a KeyboardInterrupt whose `report` holds the answers until then.
+        Ctrl-C was pressed; a KeyboardInterrupt whose `report` holds the answers until then.
 
     Examples
     --------
@@ -400,7 +401,7 @@ def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[st
 
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
-    """t0 of the rarest class, batch-size-1 steps; below V = 4, which has no t0, twice its peak of gamma."""
+    """t0 of the rarest class, batch-size-1 steps; for V < 4, without t0, twice the time of its peak of gamma."""
     # A class of probability p is visited s = p t times, so its times are those of K = 1 over p.
     V, rarest = classes.vocab_size, float(classes.prior.min())
     factor, kind = (1, "end") if V >= 4 else (2, "peak")
@@ -430,7 +431,7 @@ def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
 
 
 def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, float]) -> list[InstanceResult]:
-    """Answers of a claim: on the rung that decides, and on each of `rungs` that has properties of it."""
+    """Answers of a claim: on the rung that decides, and on each of `rungs` on which the claim has properties."""
     speaking = [prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(given)]
     if not speaking:
         return [InstanceResult(entry, "not applicable", f"it speaks of {entry.domain or 'named settings'}")]
@@ -442,7 +443,7 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
 
 
 def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
-    """Answer of a claim on one rung: that of the corrected statement, where there is one."""
+    """Answer of a claim on one rung: that of the corrected statement, if there is one."""
     upheld = [prop for prop in properties if prop.corrected] or properties
     answer = _most_serious(entry, upheld, given)
     printed = [prop for prop in properties if prop not in upheld]

@@ -1,4 +1,4 @@
-"""When attention's movement takes back the growth of distinct tokens: linear response of the mean field.
+"""When the movement of attention reverses the growth of distinct tokens: linear response of the mean field.
 
 Only class n writes row l of Y if l is distinct, so Y_l = eta_Y p_n int f_nl(t') a_n(t') dt', a_n = e_n - alpha_n,
 and
@@ -6,8 +6,9 @@ and
     z_l' = eta_Z p_n f_nl^2 D_nl,  D_nl = xi_n - int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt',
     m_n(t', t) = eta_Y p_n a_n(t').a_n(t) >= 0,
 
-with xi_n of frozen attention where alpha and the other classes' attention are: memory alone takes growth back. To
-first order in the change of attention, and to every order in (eta_Z/eta_Y) (V h)^2, for every entry (n, j) of P
+where xi_n is that of frozen attention as long as alpha and the attention of the other classes do not change: memory
+alone lowers the growth. To first order in the change of attention, and to every order in (eta_Z/eta_Y) (V h)^2, for
+every entry (n, j) of P
 
     D_nj(t) = D0_nj(t) - int_0^t U_n(t') dphi_nj(t'),  phi_nj = z_mj - sum_i f_ni^2 z_mi,  m the query of n,
 
@@ -58,16 +59,16 @@ class Response:
     speed : float
         Smallest xi_n over the size of its terms, frozen attention, over times and classes with distinct tokens.
     lost : float
-        Largest share of xi_n that memory takes, 1 - D/xi, over times and distinct tokens.
+        Largest memory over xi_n, 1 - D/xi, over times and distinct tokens.
     onset : float
-        First time at which memory takes all of some xi_n, so that a distinct token falls; inf: not in this time.
+        First time at which memory equals some xi_n, so that a distinct token falls; inf: not up to the end.
     fall : float
-        Largest 1 - D/xi + ALLOWANCE times the change: below 1 no distinct token falls.
+        Largest 1 - D/xi + ALLOWANCE times `change`: below 1 no distinct token falls.
     rise : float
-        The same for the rate of common logits: below 1 none rises that frozen attention lowers.
+        As `fall`, for the rates of common logits: below 1 no common logit rises that would fall with frozen attention.
     lead : float
-        The same for f_na^2 D_na - f_nb^2 D_nb, the rate at which a distinct logit leads that of the next less frequent
-        token of its class (by a factor of LIKE or more): below 1 all leads grow.
+        As `fall`, for f_na^2 D_na - f_nb^2 D_nb, the rate of the lead of a distinct logit over that of the next token
+        of its class that is less frequent by a factor of LIKE or more: below 1 all leads grow.
     change : float
         Largest change of ln f_nj.
     gain_error : float
@@ -104,7 +105,7 @@ class Fastest(NamedTuple):
 
 
 class _Law:
-    """The law on one instance: P o exp(z(0)) takes the place of P, momentum mu that of rates over 1 - mu."""
+    """The law on one instance, with P o exp(z(0)) in place of P; momentum mu divides the rates by 1 - mu."""
 
     def __init__(self, instance: Instance) -> None:
         classes = instance.classes
@@ -192,7 +193,7 @@ class _Law:
     def stabilised(
         self, t: float, s: float, state: Sequence[Floats], fastest: float
     ) -> tuple[Sequence[Floats], Fastest]:
-        """One step of size s in ln t of RKL2, of second order: m stages follow rates up to (m^2 + m - 2)/(2 s).
+        """One step of size s in ln t of RKL2, of second order: m stages are stable for rates up to (m^2 + m - 2)/(2 s).
 
         Runge-Kutta-Legendre of Meyer, Balsara and Aslam, J. Comput. Phys. 257 (2014) 594, Eqs. (16)-(17).
         """
@@ -257,7 +258,7 @@ class _Law:
 
 
 def _within(name: str, instance: Instance) -> float:
-    """Number of the response; at least 2 where the law was left before t_end, 0 where it speaks of no token."""
+    """Number `name` of the response; at least 2 if the law's range ended before t_end, 0 if it concerns no token."""
     found = response(instance)
     value: float = getattr(found, name)
     if not found.whole and found.change > 0:
@@ -271,7 +272,7 @@ def gain_memory(instance: Instance) -> float:
 
 
 def movement(instance: Instance) -> float:
-    """Largest change of ln f by the law; infinite where the law was left before t_end."""
+    """Largest change of ln f by the law; infinite if the law's range ended before t_end."""
     found = response(instance)
     return found.change if found.whole else np.inf
 

@@ -36,7 +36,7 @@ def _printed(label: str, x: ArrayLike, y: ArrayLike) -> Line:
 
 
 def _printed_ratio(y: Floats) -> Line:
-    """The printed condition on the rates, on a map over their ratio and `y`; "much smaller" is read as a tenth."""
+    """Line of the printed condition on the rates, on a map over their ratio and `y`; "much smaller" means a tenth."""
     return _printed("eta_Z << eta_Y, read as 1/10", [0.1, 0.1], y[[0, -1]])
 
 
@@ -115,7 +115,7 @@ AXES = {
 
 
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
-    """Margin of `prop` with the other sign on two equal classes; off the axes eta_Y = 1, V = 1000, t = 1e4."""
+    """Minus the margin of `prop` on two equal classes; what is no axis is eta_Y = 1, V = 1000 or t = 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
     x, y = ((AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes)
 
@@ -129,7 +129,7 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
     """Theorem 2(a): share of distinct tokens that fall in the mean field, over eta_Z/eta_Y and |lambda_1| K.
 
-    Each cell is a mean over instances up to t = 1e4/eta_Y. `points` is their number along each axis.
+    Each cell is a mean over instances up to t = 1e4/eta_Y. `points` is the number of cells along each axis.
     """
     full = level == "full"
     points, seeds = points or (11 if full else 6), range(instances or (8 if full else 2))
@@ -168,8 +168,9 @@ def slow_attention_map(level: str, points: int | None = None, instances: int | N
     """Share of instances with a fallen distinct token, over eta_Z/eta_Y and time: shows how slow attention must be.
 
     Mean field with weak correlation, |lambda_1| K = 0.5, of one family: K = 3, V = 100, one common token and four
-    distinct ones per class. The fitted line is the median of its onsets. It belongs to this family: in others tokens
-    fall at other values, 0.2 and less; `snapdyn.validation.linear_response` tells for any classes.
+    distinct ones per class. The fitted line is the median of its onsets. It belongs to this family: in other families
+    tokens fall at other values, also at 0.2 and less; `snapdyn.validation.linear_response` predicts them for any
+    classes.
     """
     full = level == "full"
     K, V = 3, 100

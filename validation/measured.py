@@ -1,4 +1,4 @@
-"""A measured number against its bound: what a statement, a condition, a figure or a wrong theory comes down to."""
+"""A measured number and its bound, to which statements, conditions, figures and wrong theories are reduced."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Measured:
     error : float
         Numerical error of `value`: a smaller margin decides nothing.
     where : str
-        Where it was measured, "token 3 of class 0 at t = 120", say.
+        Where it was measured, for example "token 3 of class 0 at t = 120".
     name : str
         What is measured.
     rung : str
         Where on the ladder: "symbolic", "closed form", "modified decoder", "mean field", ...
     role : "statement", "corrected", "outside", "control" or "condition"
-        The statement as printed; the corrected statement; the statement outside its conditions (there it is expected
-        to fail: that is the boundary); a wrong theory, which must fail; a condition of the statement.
+        The statement as printed; the corrected statement; the statement outside its conditions (it is expected to fail
+        there, which shows the boundary); a wrong theory, which must fail; a condition of the statement.
     required : str
         A condition in symbols, with its bound.
 
     Raises
     ------
     InputError
-        Not exactly one bound is given, a number is none, or the role is unknown.
+        Not exactly one bound is given, a value is not a number, or the role is unknown.
 
     Examples
     --------
@@ -112,14 +112,14 @@ class Measured:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the number is as it must be: a control must fail; every other one must hold."""
+        """Whether the number is as it must be: that of a control must fail; every other number must hold."""
         return not self.holds if self.role == "control" else self.holds
 
     @property
     def excess(self) -> float:
         """Value over bound ("<=") or bound over value (">="), the bound widened by the error: above 1 where it fails.
 
-        Negative numbers compare by their size: -0.5 where at most -0.9 is allowed is 1.8 times off. It is infinite
+        Negative numbers are compared by their size: -0.5 where at most -0.9 is allowed gives 1.8. It is infinite
         where no factor gives the distance: the bound is 0, or lies on the other side of 0.
         """
         sign = 1.0 if self.at_least is None else -1.0
@@ -140,7 +140,7 @@ class Measured:
 
     @property
     def comparison(self) -> str:
-        """Value, relation and bound as text, with the numerical error where it decides."""
+        """Value, relation and bound as text, with the numerical error where this decides whether the bound is kept."""
         error = f" {'+' if self.relation == '<=' else '-'} {self.error:.1g}" if self.margin < 0 <= self.slack else ""
         return f"{self.value:.{self.digits}g} {self.relation} {self.bound:.{self.digits}g}{error}"
 

@@ -52,8 +52,9 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
     """u alpha - 1, which rises through 0 where the theory's speed of attention gamma peaks.
 
     gamma is proportional to u/(V-1+exp(u)), u the lead of the right logit over the others; its slope vanishes where
-    (u-1) exp(u) = V-1, and there alpha = exp(u)/(V-1+exp(u)) = 1/u. Measured on any run: alpha = exp(-loss), and u is
-    the lead that gives this loss. Not in the paper; the test compares with t* of Lemma 9's modified flow.
+    (u-1) exp(u) = V-1, and there alpha = exp(u)/(V-1+exp(u)) = 1/u. It can be measured on any run: alpha = exp(-loss),
+    and u is the lead that gives this loss. The paper does not have it; the test compares its zero with t* of Lemma 9's
+    modified flow.
 
     Parameters
     ----------
@@ -89,9 +90,9 @@ def transition_between(t: Floats, loss: Floats, vocab_size: int) -> float:
 def transition_time(run: Trajectory) -> float:
     """Measured time of the transition in batch-size-1 steps; inf: not by the end of the run.
 
-    That of the event "transition" (`transition_event`) of an integration, else from the loss at the saved times. SGD
-    needs the decoder, from which the expected loss of infinitely long sequences is computed, on the clock of the
-    momentum: the loss of a drawn batch would cross earlier by its noise.
+    The time is that of the event "transition" (`transition_event`) of an integration; otherwise it follows from the
+    loss at the saved times. SGD needs the decoder, from which the expected loss of infinitely long sequences is
+    computed, on the clock of the momentum; the noisy loss of a drawn batch would cross too early.
     """
     classes, settings, t = run.require_classes(), run.parameters, run.t
     located = [event.t for event in run.events if event.name == "transition"]
@@ -107,7 +108,7 @@ def transition_time(run: Trajectory) -> float:
 
 
 def theory_time(name: str, run: Trajectory) -> float:
-    """One of `transition_times` of a run; NaN for settings that no theory covers, and where eta_Y is not known."""
+    """Time `name` of `transition_times` for a run; NaN for settings that no theory covers, or for unknown eta_Y."""
     covered = all(run.parameters.get(setting, value) == value for setting, value in OF_THEORY.items())
     if not covered or "eta_Y" not in run.parameters:
         return np.nan
@@ -117,7 +118,7 @@ def theory_time(name: str, run: Trajectory) -> float:
 def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]:
     """Theory's t* (t_peak), t0' (t_start) and t0 (t_end), batch-size-1 steps; NaN where there is none.
 
-    They need classes of one weight, a next token each, and for t0 V >= 4.
+    They need classes of equal weights with next tokens of their own, and t0 needs V >= 4.
     """
     K, V = classes.num_classes, classes.vocab_size
     if np.ptp(classes.prior) > 1e-12 or classes.next_tokens.size < K:
@@ -129,7 +130,7 @@ def transition_times(classes: SequenceClasses, eta_Y: float) -> dict[str, float]
 
 
 def late_speed(run: Trajectory) -> float:
-    """Path of attention per unit of ln t over the last decade of t, over its fastest; NaN for less than a decade.
+    """Path of attention per unit of ln t in the last decade of t, over its largest value; NaN for less than a decade.
 
     The path is the total variation distance (half of the sum of |changes|), mean over classes, between saved times.
     """
@@ -200,12 +201,13 @@ def fallen_share(run: Trajectory) -> float:
 def growth_exponents(run: Trajectory, eta_Y: float, ratio: float, every: int = 1) -> tuple[Floats, Floats]:
     """B_n (N, S) along a run, with the xi of Theorem 1 and any priors, by Simpson's rule in h_n from the start.
 
-    `ratio` is eta_Z/eta_Y; `every` takes every so many of the saved times only, which tells the quadrature's error.
+    `ratio` is eta_Z/eta_Y; only each `every`-th saved time is used, which shows the error of the quadrature.
 
     The second array (S,) is the relative change of xi_n/gamma_n up to the first time.
 
     p_n gamma_n dt = (V-1)^2 h_n dh_n/eta_Y, exactly (128), so that B_n = (eta_Z/eta_Y) (V-1)^2 int (xi_n/gamma_n) h_n
-    dh_n: until attention moves the integrand is h_n, or with unequal priors, where h_k/h_n changes, a smooth function.
+    dh_n: until attention moves, the integrand is proportional to h_n for equal priors, and smooth for unequal priors,
+    where h_k/h_n changes.
     """
     from scipy.integrate import cumulative_simpson
 

@@ -1,4 +1,4 @@
-"""Runs behind the fine phase diagrams: whole grids of equal classes, by the scaling of the rates and one class each.
+"""Runs behind the fine phase diagrams: grids of equal classes, with few runs by scaling and one class per run.
 
 The mean field is integrated on one class. Eq. (10) is the quadrature of its orbit, as in
 `analytic.single_common_token_orbit`, here for many settings together. Eq. (13) is its closed form.
@@ -43,9 +43,10 @@ def at_the_ends(
     times: Floats,
     read: Callable[[Trajectory], Floats],
 ) -> Floats:
-    """Mean over `members` of what is read at the ends (eta_Y,) of mean fields, of each cell (eta_Z, eta_Y).
+    """Mean over `members` of what `read` gives at the ends (eta_Y,) of mean fields, for each cell (eta_Z, eta_Y).
 
-    The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio are one run, saved at other times.
+    The mean field is a function of eta_Y t and eta_Z/eta_Y: cells of equal ratio share one run, and differ in the
+    saved time.
     """
     logarithms = np.round(np.log(eta_Z[:, None] / eta_Y), 9)
     different, of_cell = np.unique(logarithms, return_inverse=True)
@@ -85,8 +86,8 @@ def fallen_share(settings: Sections, eta_Y: Floats, eta_Z: Floats, instances: in
 def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats) -> Floats:
     """Measured time of the transition (num_classes, vocab_size), batch-size-1 steps; NaN where V < K.
 
-    The loss is read at five times about the law of the overlap, on the clock on which that law is 1; a polynomial gives
-    its crossing, NaN where it does not cross between them.
+    The loss is read at five times near the time that the law with overlap gives, in units of that time. A polynomial
+    through them gives the transition, NaN if it is not between them.
     """
     classes, system, last = settings["classes"], settings["system"], settings["run"]["last"]
     V, K = np.meshgrid(vocab_size, num_classes)
@@ -144,7 +145,7 @@ def _mean_fields(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) ->
 
 
 def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
-    """`_mean_fields` under Eq. (10), exact beta; its loss is ln(1 + (V-1) exp(-V h)), which eta_Z does not enter."""
+    """`_mean_fields` under Eq. (10) with exact beta; the loss is ln(1 + (V-1) exp(-V h)), independent of eta_Z."""
     K, V, eta_Y = settings["classes"]["num_classes"], settings["classes"]["vocab_size"], settings["system"]["eta_Y"]
     many_K, many_V, many_eta_Y = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
     loss = np.log1p((V - 1) * np.exp(-V * analytic.h(times / K, eta_Y, V)))
@@ -155,7 +156,8 @@ def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs
 def largest_gaps(settings: Sections, x: Floats, y: Floats, over: tuple[str, str]) -> Floats:
     """Largest gap of z between neighbouring rungs (y, x), as `validation.rungs.ladder` without SGD measures it.
 
-    `over` names what x and y are; NaN for V < K. The mean field is one run per eta_Z/eta_Y, at the times eta_Y t.
+    `over` names the parameters on the axes x and y. The gap is NaN for V < K. The mean field is one run per
+    eta_Z/eta_Y, at the times eta_Y t.
     """
     run = settings["ladder"]
     given = {**settings["classes"], **run, **dict(zip(over, np.meshgrid(x, y), strict=True))}
@@ -191,7 +193,7 @@ def largest_gaps(settings: Sections, x: Floats, y: Floats, over: tuple[str, str]
 
 
 def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats) -> Floats:
-    """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after the end of its distinct logits."""
+    """Logits (C, N, 1 + d) of Eq. (13), consistent form, in closed form; NaN after its distinct logits diverge."""
     rho0 = np.linalg.norm(P, axis=1) / P[:, 0]
     Y, Z, size, count, start = (each[:, None] for each in (eta_Y, eta_Z, V, K, rho0))
     z_common = analytic.common_token_logit(times, Y, Z, size, count, start)
@@ -204,7 +206,7 @@ def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, 
 def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats, beta: str) -> Floats:
     """Logits (C, N, 1 + d) of Eq. (10), "exact" or "leading" beta, by Runge-Kutta steps along the orbit.
 
-    At tau (C, 1 + N) = eta_Z/K int gamma dt, 0 at first: z_l' = f_l^2 X, z_c = -K sum_l z_l.
+    In terms of tau (C, 1 + N) = eta_Z/K int gamma dt, which starts at 0: z_l' = f_l^2 X, z_c = -K sum_l z_l.
     z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2, r_l = p_l/p_d with the dominant token d, so that w = 2 z_d. The steps are even
     in ln(tau_0 + tau), where w is smooth: tau_0 is the tau at which the first rate would give w = 1.
     """
@@ -246,7 +248,7 @@ def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z:
 
 
 def _classes(settings: Sections, **others: Any) -> SequenceClasses:
-    """Equal classes of the settings, with `others` in place of, or beside, what they say."""
+    """Equal classes of the settings; `others` replace their parameters or add to them."""
     given = {**settings["classes"], **others}
     del given["kind"]
     return single_common_token(**given)

@@ -1,4 +1,4 @@
-"""The eight diagrams of phases, each a design on a grid with a measure over all its cells, and the theory's lines."""
+"""The eight phase diagrams, each a design on a grid with a measure over all its cells, and the theory's lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ONSET = 4.5
 class Theory:
     """Quantities that the theory's lines depend on, each a number or an array over the diagram; NaN where unknown.
 
-    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 is not known; rho0 = |c~_n|/P(l_c|n) of
+    K, V, eta_Y, eta_Z; T the end of the run, batch-size-1 steps; V below 4 counts as unknown; rho0 = |c~_n|/P(l_c|n) of
     classes with one common token; `system`: what is integrated, "" for SGD and ladders.
     """
 
@@ -43,7 +43,7 @@ class Theory:
 
     @property
     def slowness(self) -> Floats:
-        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times the drive of attention, eta_Z int gamma dt (128)."""
+        """(eta_Z/eta_Y) (V h)^2 at the end of the run: 2/K times eta_Z int gamma dt, which drives attention (128)."""
         u = _known(lambda V, T, K, eta_Y: V * analytic.h(T / K, eta_Y, V), self.V, self.T, self.K, self.eta_Y)
         return self.eta_Z / self.eta_Y * u**2
 
@@ -64,7 +64,7 @@ class Theory:
 
 
 def _known(function: Callable[..., Floats], V: Floats, *others: Floats) -> Floats:
-    """Return function(V, ...) where all arguments are known, else NaN; linear between whole V, which it requires."""
+    """Return function(V, ...) where all arguments are known, else NaN; it is interpolated linearly between whole V."""
     arrays = np.broadcast_arrays(V, *others)
     known = np.all([np.isfinite(array) for array in arrays], axis=0)
     values = np.full(known.shape, np.nan)
@@ -184,7 +184,7 @@ class Panel:
     measure: Callable[[Sections, Floats, Floats], Floats]
 
     def table(self) -> xarray.Dataset:
-        """Measure the variable in all cells: the dataset that a sweep with these settings gives."""
+        """Measure the variable in all cells; return the dataset that a sweep with these settings gives."""
         found = self.measure(self.settings, *self.axes.values())
         coordinates = {
             name.rpartition(".")[2]: (name.rpartition(".")[2], values, {"parameter": name})
@@ -252,7 +252,7 @@ def panels(
 
 
 def whole_numbers(first: float, last: float, count: int) -> Floats:
-    """Return `count` different whole numbers, log-spaced where these are more than 1 apart."""
+    """Return `count` different whole numbers, log-spaced where log-spaced numbers are more than 1 apart."""
     places = np.arange(count)
     return np.maximum.accumulate(np.geomspace(first, last, count).round() - places) + places
 

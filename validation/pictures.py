@@ -175,6 +175,6 @@ class Map:
     def over(
         title: str, x: Axis, y: Axis, quantity: str, measure: Callable[..., float | None], *more: Any, **scales: Any
     ) -> Map:
-        """Map of measure(x, y), None where there is no number; `more`: the threshold and the boundaries."""
+        """Map of measure(x, y), which is None where there is no number; `more` are the threshold and the boundaries."""
         violation = np.array([[measure(a, b) for a in x[1].tolist()] for b in y[1].tolist()], dtype=float)
         return Map(title, x[0], y[0], quantity, x[1], y[1], violation, *more, **scales)

@@ -41,7 +41,7 @@ class Requirement:
     at_least : float or None
         Smallest allowed number.
     defining : bool
-        Whether the statement says nothing without it: then it is not measured outside.
+        Whether the statement is empty without this condition: it is then not measured outside the condition.
 
     Examples
     --------
@@ -78,7 +78,8 @@ class Reading:
     conditions : list of Measured
         Conditions as measured.
     measured : Measured or None
-        The number; None where a defining condition is not met, or where there is none: the run failed, say.
+        The number; None where a defining condition is not met, or where there is no number, for example since the run
+        failed.
     measurable : bool
         Whether all defining conditions are met.
     """
@@ -107,7 +108,7 @@ class Property:
         ``measure(instance)`` returns a Measured; None where the run failed or a number is not available. The instance
         of a Box is a mapping of its parameters.
     domain : Family, Box or None
-        Instances over which the statement is made, as wide as its words; None: it speaks of its cases only.
+        Instances of which the statement speaks, as wide as its words; None: it speaks of its cases only.
     conditions : tuple of Requirement
         Conditions of the statement; outside them it is measured too, to show the boundary.
     controls : mapping of str to callable
@@ -119,12 +120,13 @@ class Property:
     corrected : bool
         Whether this is the corrected statement in place of the printed one.
     directed : bool
-        Whether to push the worst instances further; not for statements whose number is rounding.
+        Whether to push the worst instances further; False for statements whose number is only rounding.
     cases : mapping of str to instance
         Named settings inside the conditions, at which the statement must hold; or a function without arguments that
         makes the mapping when it is first needed.
     beyond : mapping of str to instance
-        Named settings outside the conditions or the domain, at which it is expected to fail: they show the boundary.
+        Named settings outside the conditions or the domain, at which the statement is expected to fail: they show the
+        boundary.
 
     Examples
     --------
@@ -173,7 +175,7 @@ class Property:
 
     @property
     def role(self) -> Role:
-        """Role of its numbers: of the corrected statement, or of the one that is printed."""
+        """Role of its numbers: "corrected" for the corrected statement, "statement" for the printed one."""
         return "corrected" if self.corrected else "statement"
 
     def settings(self, which: str = "cases") -> Mapping[str, Any]:
@@ -193,7 +195,7 @@ class Property:
 
     @cached_property
     def _made(self) -> dict[str, Mapping[str, Any]]:
-        """Settings that a function made."""
+        """Settings made by a function, kept after the first call."""
         return {}
 
     def on(self, instance: Any) -> list[Measured]:
@@ -203,15 +205,15 @@ class Property:
         return [number.labelled(role, name, self.rung) for role, name, number in measured if number is not None]
 
     def at(self, instance: Any, name: str = "", beyond: bool = True) -> Reading:
-        """Conditions and number on an instance; `name` is that of a named setting.
+        """Conditions and number on an instance; `name` is the name of a setting.
 
-        Conditions are evaluated up to the first defining one that is not met, since later ones may need it. Where one
-        is not met, there is a number only with `beyond`.
+        Conditions are evaluated up to the first defining one that is not met, since later ones may need it. If a
+        condition is not met, there is a number only with `beyond`.
 
         Raises
         ------
         InputError
-            The measure raises an error, or gives NaN or something else than a Measured.
+            The measure raises an error, or gives NaN or anything but a Measured.
         Unaffordable, an InputError: it would take too long.
         """
         conditions: list[Measured] = []
@@ -231,7 +233,8 @@ class Property:
     def number(self, instance: Any, measure: Measure, name: str = "") -> Measured | None:
         """Number of `measure`, the property's own or that of a wrong theory; raises as `at` does.
 
-        A number whose margin is none (infinity against infinity), or whose numerical error is infinite, is None.
+        None is returned where the margin is not a number (infinity against infinity) or the numerical error is
+        infinite.
         """
         try:
             measured = measure(instance)
@@ -251,7 +254,7 @@ class Property:
     def with_rounding(self, instance: Any, measured: Measured) -> Measured:
         """The number with the error that rounding makes in it: `ROUNDINGS` times its change on `disturbed`.
 
-        Differences that grow along a run, as on an unstable path, are part of it.
+        This error includes differences that grow along a run, as on an unstable path.
         """
         if not isinstance(instance, Instance):
             return measured
@@ -268,7 +271,7 @@ class Property:
         return replace(measured, error=max(measured.error, ROUNDINGS * change)) if change < math.inf else measured
 
     def _refused(self, what: str, measure: Any, trouble: str | Exception, instance: Any, name: str) -> InputError:
-        """One sentence on a measure or a condition that gives no number."""
+        """The error, in one sentence, of a measure or a condition that gives no number."""
         if isinstance(trouble, Exception):
             has = isinstance(trouble, KeyError) and isinstance(self.domain, Box)
             trouble = described(trouble, getattr(getattr(measure, "__code__", None), "co_filename", ""))

@@ -55,7 +55,7 @@ def distinct_entropy(trajectory: Trajectory) -> float:
 
 
 def full_entropy(trajectory: Trajectory) -> float:
-    """Mean over classes of the final entropy over all tokens (nats): not Fig. 6's quantity."""
+    """Mean over classes of the final entropy over all tokens (nats), which is not Fig. 6's quantity."""
     return float(trajectory.entropy()[-1].mean())
 
 
@@ -108,9 +108,10 @@ def figure_6(
     Parameters
     ----------
     seeds : sequence of int
-        Seeds of every cell. The last columns have heavy tails at Q = 1: ten seeds are few there.
+        Seeds of every cell. The last columns have heavy tails at Q = 1: ten seeds are too few there for sharp means.
     observable : callable
-        ``observable(trajectory)`` gives the number that is compared; another one is a control.
+        ``observable(trajectory)`` gives the number that is compared; an observable other than the default serves as a
+        control.
     cells : sequence of dict, optional
         Rows of `published_cells`; default all.
     threads : int or None

@@ -27,7 +27,7 @@ KINDS = ("Theorem", "Corollary", "", "Assumption", "Lemma", "Remark")
 
 @dataclass(frozen=True)
 class Headline:
-    r"""Print and recomputation as formulas, for the first screen of the report.
+    r"""The printed and the recomputed formula, for the first screen of the report.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Headline:
     Raises
     ------
     InputError
-        A formula that is no text, or a rank that is no whole number from 1.
+        A formula is not text, or the rank is not a whole number from 1.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Claim:
     id : str
         Name of the claim, for `validate` and the command line.
     source : str
-        Where the statement stands: paper, equation, version; or "own".
+        Where the statement is printed: paper, equation, version; or "own".
     title : str
         One line for lists.
     statement : str
@@ -80,16 +80,16 @@ class Claim:
         What the statement presupposes, in words.
     conclusion : str
         What was found; its first sentence answers the title. ``{name}`` or ``{name:format}`` inserts the number
-        measured at the case, or worst in the domain of the property, of that name.
+        measured at the case of that name, or the worst number in the domain of the property of that name.
     expected : "holds", "corrected", "conditional" or "refuted"
-        Verdict that the register states; another one counts as a difference.
+        Verdict that the register states; another verdict counts as a difference.
     properties : tuple of Property
         The statement as properties of one instance: their domains are searched, their cases measured, and
-        `snapdyn.check` answers for a user's instance. Those of the rung "mean field", or else of the first one's
-        rung, give the answer.
+        `snapdyn.check` answers for a user's instance. The properties on the rung "mean field", or else on the rung of
+        the first property, give the answer.
     proved : tuple of str
-        Ids of derivations (`snapdyn.analytic.symbolic`) whose residuals sympy brings to zero; where one has a printed
-        form, sympy must reject that.
+        Ids of derivations (`snapdyn.analytic.symbolic`) whose residuals sympy brings to zero; where a derivation has a
+        printed form, sympy must reject this form.
     certified : tuple of str
         Ids of interval proofs (`snapdyn.analytic.certificates`), with their false inequalities as controls.
     picture : callable or None
@@ -99,7 +99,7 @@ class Claim:
     findings : tuple of str
         Ids of `FINDINGS` that the claim shows.
     headline : Headline or None
-        Print and recomputation as formulas, for the first screen of the report.
+        The printed and the recomputed formula, for the first screen of the report.
     grade : "proved", "certified", "searched" or "measured"
         How the statement is known; default "searched" where a property has a domain, else "measured".
     run : callable or None
@@ -112,7 +112,7 @@ class Claim:
     Raises
     ------
     InputError
-        An attribute of another kind, an unknown verdict or grade.
+        An attribute has the wrong type, or a verdict or grade is unknown.
 
     Examples
     --------
@@ -165,7 +165,7 @@ class Claim:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Place in a list as papers have it: theorems, corollaries, what follows from them, assumptions, lemmas."""
+        """Place in a list, as in papers: theorems, corollaries, what follows from them, assumptions, lemmas."""
         found = re.match(r"([A-Z][a-z]+) (\d+)", self.source)
         kind = found[1] if found and found[1] in KINDS else ""
         return KINDS.index(kind), int(found[2]) if found and kind else 0
@@ -182,7 +182,7 @@ class Claim:
 
     @property
     def domain(self) -> str:
-        """Of what the claim speaks: the domains and conditions of its properties, or the names of their cases."""
+        """What the claim is about: the domains and conditions of its properties, or the names of their cases."""
         texts = []
         for prop in self.properties:
             if prop.domain is not None:
@@ -245,9 +245,9 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
 
 
 def add_claim(entry: Claim) -> None:
-    """Add a claim to the register; it replaces one of the same id that was made in this process and in no file.
+    """Add a claim to the register; it replaces a claim of the same id that was made in this process outside any file.
 
-    A notebook's cell may so run again.
+    So a cell of a notebook can be run again.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a register says besides its claims: its file register.toml, read and checked."""
+"""Contents of a register besides its claims: its file register.toml, read and checked."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Register:
 
     @property
     def option(self) -> str:
-        """Option of a command that takes this register; empty for ours."""
+        """Option with which a command uses this register; empty for the package's own."""
         return "" if self.folder is OURS.folder else f" --register {shlex.quote(str(self.folder))}"
 
 
@@ -84,8 +84,8 @@ def read_register(folder: Traversable) -> Register:
     Raises
     ------
     InputError
-        There is no such file, it is no TOML, a key is missing, unknown or of another kind, or two chapters have one
-        claim.
+        There is no such file, it is no TOML, a key is missing, unknown or of the wrong type, or a claim is in two
+        chapters.
     """
     file = folder / NAME
     if not file.is_file():
@@ -139,11 +139,11 @@ _in_use = OURS
 
 
 def register_in_use() -> Register:
-    """Return the register that commands speak of: ours, or the one that `use_register` has loaded."""
+    """Return the register that commands use: the package's own, or the one that `use_register` has loaded."""
     return _in_use
 
 
 def set_register(register: Register) -> None:
-    """Let commands speak of another register."""
+    """Let commands use another register."""
     global _in_use
     _in_use = register

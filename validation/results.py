@@ -25,7 +25,7 @@ SAME = 1e-12
 
 
 def counted(found: Iterable[str], names: Sequence[str]) -> dict[str, int]:
-    """How often each of `names` is among `found`, in their order; those that do not occur are left out."""
+    """How often each of `names` occurs in `found`, in the order of `names`; names that do not occur are left out."""
     counts = Counter(found)
     return {name: counts[name] for name in names if name in counts}
 
@@ -44,7 +44,7 @@ class ClaimResult:
         Verdict that follows from the evidence.
     fault : str
         Why the evidence allows no verdict (a measure raised an error, a control passed, a number is missing or not
-        finite); empty if it does. Such a claim is never as expected; its `verdict` is "refuted".
+        finite); empty if it allows one. A claim with a fault is never as expected; its `verdict` is "refuted".
     seconds : float
         Wall time of the evidence.
     """
@@ -77,7 +77,7 @@ class ClaimResult:
 
     @property
     def sentence(self) -> str:
-        """What was found, in one sentence: the first of the conclusion, or, where the verdict differs, what decides."""
+        """What was found: the first sentence of the conclusion, or, if the verdict is unexpected, what decides it."""
         if not self.as_expected:
             decisive = self.decisive
             found = f": {decisive.name}: {decisive}" if decisive else ""
@@ -86,7 +86,7 @@ class ClaimResult:
 
     @property
     def difference(self) -> str:
-        """Second sentence of the conclusion: of a claim with a headline, how far print and recomputation are apart."""
+        """Second sentence of the conclusion: for a claim with a headline, the distance from print to recomputation."""
         return first_sentence(first_sentence(self.evidence.conclusion)[1])[0]
 
     @property
@@ -107,7 +107,7 @@ class ClaimResult:
         """The number that decides the verdict.
 
         It is the one with the largest `excess` among those of the statement, or, for a conditional verdict, those
-        outside the conditions; for a refuted one those of the corrected statement are included.
+        outside the conditions; for a refuted verdict, the numbers of the corrected statement are included.
         """
         roles = {"conditional": ("outside",), "refuted": ("statement", "corrected")}.get(self.verdict, ("statement",))
         weighed = [check for check in self.checks if check.role in roles] or list(self.checks)
@@ -154,10 +154,10 @@ class ClaimResult:
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
     """Verdict that follows from the numbers, and what is wrong with the evidence itself, if anything.
 
-    A statement that passes holds, or is conditional when it fails somewhere outside its conditions. A
-    statement that fails is corrected when there is a corrected one and that passes, else refuted. Faulty
-    evidence proves nothing: without a number of the statement or a negative control, with a control that passes or
-    whose number follows from the statement's own, or with a number that is not finite.
+    A statement that passes holds, or is conditional if it fails somewhere outside its conditions. A statement that
+    fails is corrected if there is a corrected statement that passes, else refuted. Evidence is faulty, and proves
+    nothing, if it lacks a number of the statement or a negative control, if a control passes or its number follows
+    from the statement's own, or if a number is not finite.
     """
     roles: dict[str, list[Measured]] = {"statement": [], "corrected": [], "outside": [], "control": []}
     for check in evidence.checks:
@@ -235,7 +235,7 @@ class Report:
 
     @property
     def by_outcome(self) -> list[ClaimResult]:
-        """Results by outcome: first those not as expected, then those that disagree with the printed paper."""
+        """Results sorted by outcome: first those not as expected, then those that disagree with the printed paper."""
         return sorted(self.claims, key=lambda result: (result.as_expected, OUTCOMES.index(result.outcome)))
 
     def count(self) -> dict[str, int]:

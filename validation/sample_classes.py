@@ -1,4 +1,4 @@
-"""Sequence classes and attention vectors that several claims measure on."""
+"""Sequence classes and attention vectors on which several claims are measured."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def random_attention(
 ) -> Floats:
     """Random unit attention vectors f_n (B, K, M), M = num_common + K, with |lambda_1(E)| at most `largest` (B,).
 
-    Token profiles are Dirichlet, each class holds a random half of the common tokens, class 0 of every fifth
-    instance holds none (it overlaps no other), and random logits, one row per query, act on the classes n modulo
+    Token profiles are drawn from Dirichlet distributions. Each class holds a random half of the common tokens; class 0
+    of every fifth instance holds none, so it overlaps no other. Class n has the random logits of query n modulo
     num_queries. Scaling the common part by s and giving the rest to one distinct token per class scales E by s^2: s
     puts |lambda_1| at `largest`, or as near as unit vectors allow.
     """
@@ -46,9 +46,9 @@ def random_attention(
 
 
 def star(num_classes: int, r: float, outer: float | None = None) -> Floats:
-    """Attention vectors (K, M) in which class 0 overlaps each other class by r, and those do not overlap each other.
+    """Attention vectors (K, M) in which class 0 overlaps each other class by r, and there are no other overlaps.
 
-    With `outer` the last class overlaps class 0 by that instead. Each overlap has its own common token.
+    With `outer`, the overlap of the last class with class 0 is `outer`. Each overlap has its own common token.
     """
     K = num_classes
     reach = np.full(K - 1, r)

@@ -1,4 +1,4 @@
-"""Standard errors, and orders of convergence: slopes fitted in log-log with a derived confidence."""
+"""Standard errors, and orders of convergence: slopes fitted in log-log coordinates, with derived margins."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
     y : (N,) array
         Measured gap, positive.
     y_error : (N,) array, optional
-        Standard errors of y. They are the weights of the points and give the standard error of the slope. Without
-        them it follows from the scatter, which for numbers without noise is the error of the fitted form.
+        Standard errors of y. They are the weights of the points and give the standard error of the slope. Without them
+        the standard error follows from the scatter about the fit, which for numbers without noise is the error of the
+        fitted form.
     next_order : float, optional
         q, the known relative order of the next term. The fit then includes a, and reports the contribution of a x^q
         to the slope: the effect of x not being infinitely small.

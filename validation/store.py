@@ -44,7 +44,7 @@ MEMBER = "result"
 
 
 class FinishedClaims:
-    """Results of finished claims in the cache folder; `notes` collects what a user should know.
+    """Results of finished claims in the cache folder; `notes` collects messages for the user.
 
     Without a writable folder nothing is kept, and a note says so. Two runs at once may share the folder: files
     appear whole or not at all, and the same file holds the same numbers whoever wrote it.
@@ -70,7 +70,7 @@ class FinishedClaims:
             self._report_note(sentence)
 
     def resumed(self, entries: Iterable[Claim], level: str) -> dict[str, ClaimResult]:
-        """Results by id of the claims that an interrupted run finished. A damaged file is named."""
+        """Results, by id, of the claims that an interrupted run finished. A note names each damaged file."""
         found = {entry.id: self._read(entry, level) for entry in entries}
         results = {id_: result for id_, result in found.items() if result is not None}
         if results:
@@ -93,7 +93,7 @@ class FinishedClaims:
         return result
 
     def add(self, result: ClaimResult) -> None:
-        """Keep a finished claim. Faulty evidence is not kept: it is gathered again."""
+        """Keep a finished claim. Faulty evidence is not kept, so that it is gathered again."""
         file = self._file(result.claim, result.evidence.level)
         if file is None or result.fault:
             return
@@ -177,7 +177,7 @@ def _lines(lines: list[dict[str, Any]]) -> tuple[Line, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and arrays of numpy as Python's."""
+    """Numbers and arrays of numpy as Python's numbers and lists."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"expected numbers, text and arrays in a claim's result, received {type(value).__name__}")

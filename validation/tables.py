@@ -16,7 +16,7 @@ NO_CHECK = ("-", "-")
 # Marks of a partial result in a file, of any form.
 PARTIAL_TABLE, PARTIAL_JSON = "Partial result of an interrupted run", '"complete": false'
 LATEX_HEAD = r"""% Needs \usepackage{booktabs,longtable,array} in the preamble.
-% Verdicts of snapdyn, level LEVEL: for each claim the check that its verdict hangs on.
+% Verdicts of snapdyn, level LEVEL: for each claim the check that decides its verdict.
 \begingroup\small
 \begin{longtable}{@{}>{\raggedright}p{0.17\linewidth}>{\raggedright}p{0.16\linewidth}>{\raggedright}p{0.20\linewidth}
   >{\raggedright}p{0.13\linewidth}>{\raggedright\arraybackslash}p{0.20\linewidth}@{}}
@@ -169,7 +169,7 @@ def latex_words(text: str) -> str:
 
 
 def latex_comparison(number: Measured) -> str:
-    """What was measured against its bound: a relation where it holds, in words where it does not."""
+    """The measured number and its bound: as a relation where the bound is kept, in words where it is not."""
     measured, bound = f"${latex_number(number.value)}$", f"${latex_number(number.bound)}$"
     if number.holds:
         return f"{measured[:-1]} {LATEX_RELATIONS[number.relation]} {bound[1:]}"

@@ -52,7 +52,7 @@ class RoleOutcome:
         `fall` with the same weights.
     rise_by_next_words : tuple of float
         Entry i: share of rising logits among the changing ones whose token occurs with NEXT_WORDS[i] to
-        NEXT_WORDS[i+1] - 1 next tokens in all classes; NaN where there are none.
+        NEXT_WORDS[i+1] - 1 different next tokens over all classes; NaN where there are no such logits.
     """
 
     role: str
@@ -111,7 +111,7 @@ def _pairs(first: Ints, second: Ints) -> Ints:
 
 
 def _next_words(classes: SequenceClasses, group: Ints, size: int) -> Ints:
-    """Number of next tokens among the entries of P of each group, (size,)."""
+    """Number of different next tokens among the entries of P of each group, (size,)."""
     pairs = np.unique(_pairs(group, classes.next_index[classes.class_of_entry]))
     return np.bincount(pairs // classes.next_tokens.size, minlength=size)
 

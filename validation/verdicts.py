@@ -50,8 +50,8 @@ def validate(
     Parameters
     ----------
     only : str or iterable of str, optional
-        Ids or groups of the claims to check, in any order; default all. A group is a chapter ("attention") or what
-        ids begin with ("theorem3").
+        Ids or groups of the claims to check, in any order; default all. A group is a chapter ("attention") or the
+        beginning of ids ("theorem3").
     level : "quick" or "full"
         "full" tries more instances, longer times and larger V.
     progress : callable, optional
@@ -60,13 +60,13 @@ def validate(
     jobs : int, optional
         Processes; default all cores. 1, or a single claim, runs in this process. The numbers do not depend on it.
     seed : int
-        Root of the draws of the searches; another one searches the same domains with other instances.
+        Root of the draws of the searches; another seed searches the same domains with other instances.
 
     Returns
     -------
     Report
         One ClaimResult per claim, in the order of the register. A claim whose function raises an error gets no
-        verdict (`ClaimResult.fault`); the others are checked all the same.
+        verdict (`ClaimResult.fault`); the other claims are still checked.
 
     Raises
     ------
@@ -98,9 +98,9 @@ def checked(
     seed: int = SEED,
     partial: bool = False,
 ) -> Report:
-    """Check claims as `validate` does; those that `finished` holds are not computed again.
+    """Check claims as `validate` does; claims whose results `finished` holds are not computed again.
 
-    With `partial`, Ctrl-C gives a report on what is finished, whose `missing` names the rest.
+    With `partial`, Ctrl-C gives a report on the finished claims, whose `missing` names the rest.
     """
     choice("level", level, LEVELS)
     optional_function("progress", progress)
@@ -140,7 +140,7 @@ def _in_turn(entries: Sequence[Claim], level: str, seed: int, show: Show) -> Ite
 
 
 def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, jobs: int) -> Iterator[ClaimResult]:
-    """Check claims in `jobs` fresh processes; those left running when this generator is closed are stopped."""
+    """Check claims in `jobs` fresh processes; processes still running when this generator is closed are stopped."""
     pool = WorkerPool(jobs)
     waiting = iter(entries)
     running: dict[Future[tuple[Evidence, Verdict, str, float]], Claim] = {}
@@ -174,7 +174,7 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
 
 
 def _judged(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str, float]:
-    """Evidence, verdict, fault and seconds of a claim: what another process sends back."""
+    """Evidence, verdict, fault and seconds of a claim, as another process sends them back."""
     started = time.perf_counter()
     evidence, trouble = Evidence(level=level, seed=seed), ""
     try:
@@ -200,8 +200,8 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     Raises
     ------
     InputError
-        The evidence allows no verdict: a measure raises, gives no number at a case, a control follows from the
-        statement's own number, say.
+        The evidence allows no verdict: for example, a measure raises an error or gives no number at a case, or a
+        control follows from the statement's own number.
     """
     evidence = Evidence(level=level, seed=seed)
     for prop in entry.properties:
@@ -221,7 +221,7 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
 
 
 def _add_search(prop: Property, evidence: Evidence) -> None:
-    """Examine a property and add what was found: the worst case, the worst outside, and each wrong theory."""
+    """Examine a property and add the worst case inside and outside the conditions, and each wrong theory."""
     domain = prop.domain
     assert domain is not None
     found = examine(prop, prop.evaluations[LEVELS.index(evidence.level)], evidence.seed)
@@ -251,7 +251,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
 
 
 def _add_cases(prop: Property, evidence: Evidence) -> None:
-    """Measure a property at its named settings; without a domain its controls are measured there too."""
+    """Measure a property at its named settings; if it has no domain, its controls are measured there too."""
     controls = {name: Control() for name in prop.controls}
     cases = prop.settings("cases")
     if prop.domain is None and not cases and not prop.settings("beyond"):

@@ -33,7 +33,7 @@ def recursion(vocab_size: float, eta_Y: float, visits: NDArray[np.int64], others
     """u after each of the increasing numbers of `visits`, by u += V eta_Y/(others + exp(exponent u)), u = 0 at first.
 
     (33) for u = V h* has others = V-1 and exponent 1; other values are wrong theories. The sum is compensated: each of
-    up to 1e8 steps adds about 1/s to a number of order 20, so that plain sums would lose what is measured.
+    up to 1e8 steps adds about 1/s to a number of order 20, and the rounding of plain sums would hide the measured lead.
     """
     out = np.empty(visits.size)
     u = lost = 0.0
@@ -75,7 +75,7 @@ def own_lead(run: Trajectory) -> Floats:
 
 
 def outputs(instance: Instance) -> tuple[Ints, Floats]:
-    """Column of each class's next token (S,), and how many outputs each column stands for; the rest last."""
+    """Column of each class's next token (S,), and the number of outputs per column; the last column has the rest."""
     classes = instance.classes
     own = classes.next_tokens.size
     copies = np.append(np.ones(own), instance.vocab_size - own)
@@ -89,7 +89,7 @@ def logits_of(instance: Instance, u: Floats) -> Floats:
 
 
 def errors_of(W: Floats, column: Ints, copies: Floats) -> Floats:
-    """e_n - alpha_n of each class from its logits W (S, columns), per output of a column; at n minus all others."""
+    """e_n - alpha_n of each class from its logits W (S, columns), for one output of each column."""
     return output_errors(W, copies, column) / copies
 
 
@@ -125,11 +125,11 @@ def log_error(u: Floats, vocab_size: int) -> Floats:
 
 @dataclass(frozen=True)
 class WholeVisits:
-    """V h* after any number of whole visits, and the visits after which it has a value.
+    """V h* after any whole number of visits, and the number of visits after which it has a given value.
 
-    Up to WHOLE_VISITS by the recursion (33). Later h*(s) = h(s + X) with the lag X: one step from u is worth 1 + r
-    visits of h, r = sigma (exp(d) - 1 - d)/d with d = V eta_Y/(V-1+exp(u)), sigma = exp(u)/(V-1+exp(u)), by (45). As
-    ds = du/(d (1+r)), X is an integral over u, less half the difference of r at its ends (Euler-Maclaurin).
+    Up to WHOLE_VISITS it is computed by the recursion (33). Later h*(s) = h(s + X) with the lag X: one step from u is
+    worth 1 + r visits of h, r = sigma (exp(d) - 1 - d)/d with d = V eta_Y/(V-1+exp(u)), sigma = exp(u)/(V-1+exp(u)),
+    by (45). As ds = du/(d (1+r)), X is an integral over u, less half the difference of r at its ends (Euler-Maclaurin).
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class WholeVisits:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(eta_Y: float, vocab_size: float) -> WholeVisits:
-        """Decoder of a rate and V; the last ones are kept."""
+        """Decoder of a rate and V; the latest 64 are kept."""
         table = discrete_logits(vocab_size, eta_Y, np.arange(WHOLE_VISITS + 1))
         return WholeVisits(float(eta_Y), float(vocab_size), table)
 
@@ -174,7 +174,7 @@ class WholeVisits:
         return np.asarray(sigma * d / 2 * (1 + d / 3 * (1 + d / 4 * (1 + d / 5)))), np.asarray(d)
 
     def logits(self, visits: Numbers) -> Floats:
-        """V h* after whole `visits`."""
+        """V h* after whole numbers of `visits`."""
         visits = np.asarray(visits, dtype=float)
         late = np.maximum(visits, WHOLE_VISITS)
         u = np.full(late.shape, self.table[-1])
@@ -184,7 +184,7 @@ class WholeVisits:
         return np.where(visits <= WHOLE_VISITS, self.table[np.minimum(visits, WHOLE_VISITS).astype(int)], u)
 
     def visits(self, u: Numbers) -> Floats:
-        """Number of visits from which V h* is at least u: whole in the table, with its fraction beyond."""
+        """Number of visits from which V h* is at least u: a whole number in the table, a fractional one beyond it."""
         u = np.asarray(u, dtype=float)
         # ds = du/(d (1+r)): S(u) - X would cancel where the first steps overshoot.
         more, ends = self._integral(np.maximum(u, self.table[-1]), lambda r, step: 1 / (step * (1 + r)))

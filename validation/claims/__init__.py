@@ -1,4 +1,4 @@
-"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Take the register from here."""
+"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Import the register from here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def names_of_claims() -> list[str]:
 def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
     """Claims that ids and groups name (None: all), in the register's order.
 
-    A name is an id; else a chapter; else what ids begin with.
+    A name is an id, or else a chapter, or else the beginning of ids.
     """
     wanted = None if only is None else {only} if isinstance(only, str) else set(list_of("claim ids", only, str))
     if wanted is None:
@@ -72,7 +72,7 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
     Raises
     ------
     InputError
-        As `snapdyn.dynamics.files.user_files.load_file`; the register is then as it was.
+        The errors of `snapdyn.dynamics.files.user_files.load_file`; the register then stays unchanged.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def load_claims(path: str | os.PathLike[str]) -> list[str]:
 
 
 def use_register(path: str | os.PathLike[str]) -> Register:
-    """Run the files of a register's folder; commands then speak of its claims, and of no others.
+    """Run the files of a register's folder; commands then use its claims, and no others.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The folder, with register.toml. Its files run with all rights of the user.
+        The folder, with register.toml. Its Python files run with all rights of the user.
 
     Returns
     -------
@@ -111,8 +111,8 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     Raises
     ------
     InputError
-        What `read_register` and `load_file` raise; a claim that the files or the chapters lack. The register in use
-        then stays as it was.
+        What `read_register` and `load_file` raise; also where a claim is missing in the files or in the chapters. The
+        register in use then stays unchanged.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def use_register(path: str | os.PathLike[str]) -> Register:
 
 
 def _in_order(register: Register) -> list[Claim]:
-    """Claims that the files of a register have added, by chapter; each must be in one."""
+    """Claims that the files of a register have added, by chapter; each claim must be in a chapter."""
     for id_ in register.chapter_of:
         if id_ not in CLAIMS:
             raise InputError(
@@ -155,7 +155,7 @@ def _in_order(register: Register) -> list[Claim]:
 
 
 def task(function: Callable[..., Any], entry: Claim) -> tuple[Any, ...]:
-    """Return what another process is to call on a claim: one of a folder is that of the folder's files, run there."""
+    """Return the call of `function` on a claim in another process; for a register's folder, it runs the files first."""
     folder = register_in_use().folder
     return (function, entry) if folder is OURS.folder else (_of_register, str(folder), function, entry.id)
 

@@ -1,4 +1,4 @@
-"""What the chapters share: domains, which claims narrow by `dataclasses.replace`, conditions, attention."""
+"""What the chapters share: domains, which claims narrow by `dataclasses.replace`; conditions; attention vectors."""
 
 from dataclasses import replace
 
@@ -59,6 +59,6 @@ def attention_vectors(instance: Instance) -> Floats:
 
 
 def by_query(instance: Instance, of_classes: Floats) -> Floats:
-    """Sums (Q, M) over the classes of each query of numbers (S, M)."""
+    """For each query, sum numbers of the classes (S, M) over its classes: (Q, M)."""
     classes = instance.classes
     return (classes.query_index == np.arange(classes.queries.size)[:, None]) @ of_classes

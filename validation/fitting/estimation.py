@@ -1,4 +1,4 @@
-"""`fit`: least squares of a theory on a trace, with errors from the linear noise or from seeds."""
+"""`fit`: least squares of a theory on a trace, with standard errors from the linear noise or from seeds."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ LENGTHS = (10, 30, 100, 300, math.inf)
 LARGEST_STATE, MOST_OF_LENGTHS = 60, 3000  # state values and updates, for these fits: up to a minute in all
 ALIKE = 2.0  # lengths are not told apart where their squares differ by less than this times the square of the noise
 AT_THE_LIMIT = (
-    "the search ended at its limit: if a start was given, give another one or none; else the theory or its noise does "
-    "not fit"
+    "the search ended at its limit: if a start was given, give another one or none; otherwise the theory or its noise "
+    "does not fit the trace"
 )
 UNKNOWN_LENGTH = (
-    "the length of the sequences is unknown, and this theory is of infinitely long ones: for shorter ones the "
+    "the length of the sequences is unknown, and this theory is for infinitely long ones: with shorter sequences the "
     "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
 )
 STEPS_DIVERGE = (
-    "finite steps of the trace cannot be made at the rates of the search, so the flow is fitted; train with smaller "
+    "the finite steps of the trace diverge at the rates of the search, so the flow is fitted; train with smaller "
     "rates or less momentum"
 )
 NOT_SIMULATED = (
@@ -68,13 +68,13 @@ NOT_SIMULATED = (
     "was 15 % too low; use errors='simulation'"
 )
 TOO_WIDE = (
-    "the intervals of {} are wider than needed: more than half of their variance is the allowance for the second order "
-    "of the noise; errors='simulation' replaces it by the noise itself"
+    "the intervals of {} are wider than needed: more than half of their variance is the allowance for the second "
+    "order of the noise; errors='simulation' uses simulated noise instead"
 )
 
 
 class IdentifiabilityWarning(UserWarning):
-    """A trace does not determine a parameter, not several apart, or not whether the theory describes it.
+    """A trace does not determine a parameter, does not separate several, or does not show if the theory describes it.
 
     Examples
     --------
@@ -97,45 +97,46 @@ def fit(
     z_initial: ArrayLike | None = None,
     records: int = 24,
 ) -> Fit:
-    """Fit parameters of a theory to a trace by least squares, and test whether the residuals are as it predicts.
+    """Fit parameters of a theory to a trace by least squares, and test whether the residuals are as predicted.
 
-    Residuals of different times are correlated: a run that is ahead stays ahead. They are weighted by the covariance
-    of all records together, which the linear noise predicts (`fluctuations`), or the errors are taken from the scatter
-    of the seeds. The derivation, and how often the intervals contain the truth, are in docs/how_to/traces.md.
+    Residuals of different times are correlated: a run that is ahead stays ahead. So they are weighted by the
+    covariance of all records together, which the linear noise predicts (`fluctuations`); or the standard errors are
+    taken from the scatter of the seeds. The derivation, and how often the intervals contain the truth, are in
+    docs/how_to/traces.md.
 
     Parameters
     ----------
     trace : Trace
-        With its `seq_len` as a number, MeanField is a FiniteLengthMeanField. Where the length is unknown, the theory is
-        that of infinitely long sequences, and the answer is never that it describes the trace.
+        The data. If its `seq_len` is a number, MeanField becomes FiniteLengthMeanField. If the length is unknown, the
+        theory is that of infinitely long sequences, and the verdict is never that it describes the trace.
     classes : SequenceClasses
-        Their common tokens' profiles are kept where common_probability is free.
+        Classes of the sequences. If common_probability is free, the profiles of their common tokens are kept.
     system : type of System
         MeanField, FiniteLengthMeanField, or another one that is built as system(classes, eta_Y, eta_Z).
     free : sequence of str
         Parameters to estimate, among "eta_Y", "eta_Z" (per batch-size-1 step), "clock" (time of the theory over the
         time by the clock of the trace) and "common_probability" (of all common tokens together, the same in every
-        class). Both rates and the clock together are refused: only their products matter.
+        class). Both rates and the clock cannot be free together: only their products matter.
     eta_Y : float, optional
-        Value of the rate, or where it is free: the start of the search (default: found on a grid).
+        Value of the rate; if it is free, the start of the search (default: found on a grid).
     eta_Z : float, optional
         As eta_Y.
     common_probability : float, optional
         Start of the search; default that of `classes`.
     quantity : {"attention", "entropy", "loss"}, optional
         What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
-        over each class. Loss is that of the batch of an update, or of more sequences; at finite length it needs
+        over each class. The loss is that of the batch of an update, or of more sequences; at finite length it needs
         errors="seeds".
     errors : {"auto", "noise", "simulation", "seeds"}
         "noise": linear-noise covariance, up to 400 state values. "simulation": in addition 200 runs of SGD at the
-        estimates, with the steps, batches and momentum of the trace; also where the second order of the noise matters,
-        whose bias is then taken off. "auto": "simulation" at finite length and where the linear noise allows no sharp
-        answer, if it takes at most about a minute, else "noise". "seeds": scatter of at least 8 seeds, for any noise;
-        the shift of the mean by the noise, of the order of the rates, is not in it.
+        estimates, with the steps, batches and momentum of the trace; it holds also where the second order of the noise
+        matters, whose bias is subtracted. "auto": "simulation" at finite length and where the linear noise gives no
+        sharp verdict, if this takes at most about a minute; else "noise". "seeds": scatter of at least 8 seeds, for
+        any noise; it does not include the shift of the mean by the noise, which is of the order of the rates.
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
     records : int
-        At most so many records, evenly spaced among those after t = 0, are used; at least 4.
+        Most records that are used, evenly spaced among those after t = 0; at least 4.
 
     Returns
     -------
@@ -144,7 +145,7 @@ def fit(
     Raises
     ------
     InputError
-        A parameter is unknown, or neither free nor given; rates and clock are free together; the trace does not fit the
+        A parameter is unknown, or neither free nor given; both rates and the clock are free; the trace does not fit the
         classes, or is too short; the covariance has more than 400 state values.
     RuntimeError
         The theory cannot be integrated at the rates that the search reaches, or simulated runs diverge.
@@ -152,8 +153,9 @@ def fit(
     Warns
     -----
     IdentifiabilityWarning
-        The trace does not determine a parameter, not several apart, or not whether the theory describes it: the length
-        of its sequences is unknown, or the noise and its allowance hide a misfit of half of the change of the curves.
+        The trace does not determine a parameter, or does not separate several; or it does not show whether the theory
+        describes it, since the length of its sequences is unknown, or the noise and its allowance hide a misfit of
+        half of the change of the curves.
 
     Examples
     --------
@@ -189,8 +191,8 @@ def fit(
 
     if quantity == "loss" and trace.finite_length is not None and errors != "seeds":
         raise InputError(
-            f"expected errors='seeds' for a fit of the loss at finite length, received errors={errors!r} and seq_len="
-            f"{trace.seq_len}, whose noise in the loss is not computed; or fit quantity='attention'"
+            f"expected errors='seeds' for a fit of the loss at finite length, received errors={errors!r} and "
+            f"seq_len={trace.seq_len}, for which the noise of the loss is not computed; or fit quantity='attention'"
         )
     if np.ptp(data, axis=1).max() < SMALLEST_CHANGE:
         raise InputError(
@@ -237,11 +239,12 @@ def fit(
 
 
 class Estimate(NamedTuple):
-    """Estimates, in coordinates, and what led to them.
+    """Estimates, in coordinates, and the quantities from which they were computed.
 
-    The model, of the flow where finite steps diverge; its observations there (N, m) and their derivatives (N m, k); the
-    bias of the flow (NaN: not known); weights (None: without); whether the estimates lie at the limit of the search;
-    and the minima of the squares, the least first, of which the estimates follow the first.
+    These are: the model, that of the flow if finite steps diverge; its observations at the estimates (N, m) and their
+    derivatives (N m, k); the bias of the flow (NaN: not known); weights (None: no weights); whether the estimates lie
+    at the limit of the search; and the minima of the sum of squares, the least first, from which the estimates were
+    found.
     """
 
     model: FitModel
@@ -254,7 +257,7 @@ class Estimate(NamedTuple):
     minima: list[Minimum]
 
     def expected_square(self, num_seeds: int) -> float:
-        """Sum of squares that the linear noise gives to the mean of the seeds."""
+        """Sum of squares of the residuals of the mean of the seeds that the linear noise predicts."""
         return 0.0 if self.weights is None else float(np.trace(self.weights.covariance)) / num_seeds
 
 
@@ -267,7 +270,7 @@ class Minimum(NamedTuple):
 
 
 def _estimated(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int | None) -> Estimate:
-    """Estimates from the mean (N, m) of the seeds; without a number of seeds there are no weights."""
+    """Estimates from the mean (N, m) of the seeds; without weights if no number of seeds is given."""
     flow = replace(model, flow=True)
     if not model.makes_steps:
         return _weighted(flow, mean, _minima(flow, mean, start), num_seeds)
@@ -286,7 +289,7 @@ def _is_far(x: Floats, centre: Floats, reach: float) -> bool:
 
 
 def _weighted(model: FitModel, mean: Floats, minima: list[Minimum], num_seeds: int | None) -> Estimate:
-    """Estimates from the first of some minima, by weights at the latest estimates."""
+    """Estimates from the first of some minima, with weights that are updated at the latest estimates."""
     start = minima[0].x
     centre = x = least_weighted_squares(model, mean, None, start, start, FIRST_REACH)
     weights = None
@@ -301,7 +304,7 @@ def _weighted(model: FitModel, mean: Floats, minima: list[Minimum], num_seeds: i
 
 
 def _errors(data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
-    """Errors of the estimates and the estimates, without the bias of simulated runs, and the route that was taken."""
+    """Errors of the estimates; the estimates, less the bias by simulated runs; and the method that was used."""
     residuals = (data - found.theory).reshape(len(data), -1)
     model, weights = found.model, found.weights
     if weights is None:
@@ -327,7 +330,7 @@ def _errors(data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimat
 def _checked_system(
     system: type[System], seq_len: int | None, names: tuple[str, ...], with_start: bool
 ) -> type[System]:
-    """The system for sequences of a length; None: infinitely long ones."""
+    """The system for sequences of length `seq_len`; None means infinitely long sequences."""
     if not (isinstance(system, type) and issubclass(system, System)):
         raise InputError(f"expected system as a type such as MeanField, received {shown(system)}; give it without ()")
     accepted = inspect.signature(system).parameters
@@ -335,7 +338,7 @@ def _checked_system(
         if "common_probability" in names or (system is not MeanField and "seq_len" not in accepted):
             theory_of = "a free common_probability" if "common_probability" in names else system.__name__
             raise InputError(
-                f"expected a trace with seq_len=math.inf for {theory_of}, which is of infinitely long sequences, "
+                f"expected a trace with seq_len=math.inf for {theory_of}, which is for infinitely long sequences, "
                 f"received seq_len={seq_len}; use MeanField with both rates free"
             )
         system = FiniteLengthMeanField if system is MeanField else system
@@ -345,7 +348,7 @@ def _checked_system(
 
 
 def _check_seeds(data: Floats) -> None:
-    """Raise InputError where the observations (R, N, m) are of too few seeds, or of equal ones."""
+    """Raise InputError if the observations (R, N, m) come from too few seeds, or from equal ones."""
     whole("the number of seeds of a trace with errors='seeds'", len(data), FEWEST_SEEDS, advice="use errors='noise'")
     if np.ptp(data, axis=0).max() == 0.0:
         raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
@@ -360,7 +363,7 @@ def _problems(
     undetermined: list[str],
     unknown_length: bool,
 ) -> list[str]:
-    """What is not determined and what would help, and sentences on the length, on other minima, and on the search."""
+    """What is not determined and what would help; sentences on the length, on other minima, and on the search."""
     model, problems = found.model, list(undetermined)
     if model.seq_len is not None and used != "simulation":
         problems.append(NOT_SIMULATED)
@@ -413,7 +416,7 @@ def _undetermined(names: tuple[str, ...], deviations: Floats) -> list[str]:
 
 
 def _what_would_help(model: FitModel, x: Floats, num_seeds: int) -> str:
-    """Which records would determine the parameters better, by the linear noise at the estimates."""
+    """Which other records would determine the parameters better, by the linear noise at the estimates."""
 
     def largest_error(trial: FitModel) -> float:
         weights = trial.weights(x, num_seeds)
@@ -438,7 +441,7 @@ def _what_would_help(model: FitModel, x: Floats, num_seeds: int) -> str:
 
 
 def _of_unknown_length(model: FitModel, target: Floats, start: dict[str, float], num_seeds: int | None) -> str:
-    """The warning of an unknown length of sequences, and which lengths describe the trace better than others."""
+    """The warning of an unknown length of sequences, and the lengths that describe the trace best."""
     size = model.classes.P.data.size + model.classes.num_tokens * (model.classes.next_tokens.size + 1)
     fitted = model.system is MeanField and "common_probability" not in model.free and model.quantity != "loss"
     if not fitted or num_seeds is None or size > LARGEST_STATE or model.updates[-1] > MOST_OF_LENGTHS:
@@ -477,11 +480,12 @@ def _in_words(model: FitModel, x: Floats) -> str:
 
 
 def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
-    """Why the test says nothing, if it does; weights are those of the linear noise, where it is used."""
+    """Why the test allows no verdict, if it allows none; `weights` are those of the linear noise, if it is used."""
     if weights is not None and weights.largest_square > LARGEST_SQUARE:
         return [
-            f"the noise expected at the estimates is too large for its expansion (square {weights.largest_square:.3g}, "
-            f"above {LARGEST_SQUARE:g}): neither errors nor the test hold; use errors='simulation'"
+            "the noise expected at the estimates is too large for its expansion (square "
+            f"{weights.largest_square:.3g}, above {LARGEST_SQUARE:g}): neither the standard errors nor the test are "
+            "valid; use errors='simulation'"
         ]
     if errors.p_value >= LEVEL_OF_TEST and errors.misfit > LARGEST_MISFIT:
         hidden, help_ = "noise", "more seeds, larger batches or later records"
@@ -497,7 +501,8 @@ def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
 def _minima(model: FitModel, data: Floats, start: dict[str, float]) -> list[Minimum]:
     """Minima of the sum of squares from the best points of a grid of rates, the least first.
 
-    Early curves fix eta_Y eta_Z alone, so that there is a valley along the ratio of the rates, with minima of its own.
+    Early curves determine only eta_Y eta_Z, so the sum of squares has a valley along the ratio of the rates, with
+    several minima.
     """
     found: list[Minimum] = []
     for trial in grid_points(model, data, start)[:STARTS]:
@@ -516,13 +521,13 @@ def _minima(model: FitModel, data: Floats, start: dict[str, float]) -> list[Mini
     if moved < SMALLEST_CHANGE:
         raise InputError(
             f"expected a theory that moves up to the last record, received a change of {model.quantity} of "
-            f"{moved:.2g}, which is rounding; record longer, or another quantity"
+            f"{moved:.2g}, which is rounding; record a longer run, or fit another quantity"
         )
     return sorted(found, key=lambda minimum: minimum.square)
 
 
 def grid_points(model: FitModel, data: Floats, start: dict[str, float]) -> list[Floats]:
-    """Coordinates of the best span for each ratio of a grid of rates, the best first; rates that are given are kept."""
+    """Coordinates of the best span eta_Y t_end for each ratio of a grid of rates, best first; given rates are kept."""
     given = {**model.fixed, **start}
     t_end = float(model.t[-1])
     spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS

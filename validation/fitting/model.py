@@ -47,7 +47,7 @@ SMALLEST_SCATTER = 1e-8  # relative; directions with less are rounding
 
 @dataclass(frozen=True, eq=False)
 class FitModel:
-    """Observations of the theory at the records of a trace, by parameters in coordinates without bounds.
+    """Observations of the theory at the records of a trace, as a function of parameters in unbounded coordinates.
 
     The coordinate of a rate and of the clock is its logarithm, that of common_probability its logit.
 
@@ -69,7 +69,7 @@ class FitModel:
     updates : (N,) array
         Updates at the records.
     flow : bool
-        Whether the theory is the flow even where the steps of the trace are known.
+        Whether the theory is the flow even if the steps of the trace are known.
     """
 
     system: type[System]
@@ -101,7 +101,7 @@ class FitModel:
         return np.array([values[n] * (1.0 - values[n] if n == "common_probability" else 1.0) for n in self.free])
 
     def classes_at(self, values: Mapping[str, float]) -> SequenceClasses:
-        """Classes whose common tokens have the share common_probability, the profiles within both kinds kept."""
+        """Classes with the given common_probability; the profiles within common and within distinct tokens are kept."""
         share = values.get("common_probability")
         return self.classes if share is None else observations.with_common_probability(self.classes, share)
 
@@ -116,7 +116,7 @@ class FitModel:
     def evaluate(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Observations (N, m) and their derivatives with respect to the coordinates (k, N, m).
 
-        They are those of finite steps, with the velocity of the heavy ball, where `makes_steps`, else of the flow.
+        They are those of finite steps, with the velocity of the heavy ball, if `makes_steps`; else those of the flow.
         """
         values = self.values(coordinates)
         system = self.build(self.system, values)
@@ -144,14 +144,14 @@ class FitModel:
 
     @property
     def knows_steps(self) -> bool:
-        """Whether the training of the trace can be made again: whole updates, not too many, of the mean field."""
+        """Whether the training of the trace can be repeated: whole updates of the mean field, and not too many."""
         i = self.updates
         counted = self.clock.counts != "theory" and np.allclose(np.rint(i), i, rtol=0.0, atol=1e-6)
         return bool(counted) and i[-1] <= MOST_UPDATES and self.system in (MeanField, FiniteLengthMeanField)
 
     @property
     def makes_steps(self) -> bool:
-        """Whether the theory makes the updates of the trace; those at finite length are not compiled and take long."""
+        """Whether the theory makes the updates of the trace; not at finite length, where they are slow."""
         most = MOST_UPDATES if self.system is MeanField else MOST_FINITE_LENGTH
         return self.knows_steps and not self.flow and bool(self.updates[-1] <= most)
 
@@ -197,9 +197,9 @@ class FitModel:
     def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:
         """Covariance (N m, N m) of the observations of one run, and the square (N,) of the expansion's parameter.
 
-        The square is the variance of all state values together, plus that of the share of the rarest class among the
-        sequences so far, relative to its mean: early, Y and z are a sum and a double sum over the sequences. The loss
-        of a batch has the variance of drawing its sequences in addition.
+        The square is the variance of all state values together, plus the relative variance of the share of the rarest
+        class among the sequences so far: at early times, Y is a sum and z a double sum over these sequences. The loss
+        of a batch has in addition the variance from drawing its sequences.
         """
         values = self.values(coordinates)
         mean = self.build(FiniteLengthMeanField, values, lump=False, seq_len=self.seq_len)
@@ -217,7 +217,7 @@ class FitModel:
 def least_weighted_squares(
     model: FitModel, data: Floats, weights: Weights | None, start: Floats, centre: Floats, reach: float
 ) -> Floats:
-    """Coordinates at the least weighted sum of squares within a factor `reach` of `centre`."""
+    """Coordinates of the smallest weighted sum of squares within a factor `reach` of `centre`."""
 
     @lru_cache(maxsize=1)
     def evaluated(*x: float) -> tuple[Floats, Floats]:
@@ -269,15 +269,16 @@ def profile(
 def simulated_errors(
     model: FitModel, x: Floats, J: Floats, predicted: Floats, data: Floats, weights: Weights
 ) -> Errors:
-    """Simulate the training of the trace at the estimates, and estimate from each run as from the trace.
+    """Simulate the training of the trace at the estimates, and fit each run in the same way as the trace.
 
     With J the derivatives of the observations and L^-1 the whitening, the estimate from observations y moves by
     G (y - predicted), G = (L^-1 J)^+ L^-1, to first order in the change of the parameters. The noise enters exactly.
 
-    Two tests, of which the smaller p value counts twice: the distance of the mean of the seeds from that of the runs,
-    in the directions of largest scatter and in units of the scatter, and the test with the allowance in all
-    directions. Where the noise cancels to first order, distances are not those of normal numbers. So the logarithm of
-    the distance is compared with those of the runs, each from the mean of the others.
+    There are two tests, and p is twice the smaller p value. One is the distance of the mean of the seeds from that of
+    the runs, in the directions of largest scatter and in units of the scatter; the other is the test with the
+    allowance in all directions. Where the noise cancels to first order, distances are not distributed as for normal
+    numbers. So the logarithm of the distance is compared with the logarithms of the distances of each run from the
+    mean of the other runs.
 
     Parameters
     ----------
@@ -289,7 +290,7 @@ def simulated_errors(
     predicted : (N, m) array
         Observations of the theory at the estimates.
     data : (R', N, m) array
-        Those of the seeds of the trace.
+        Observations of the seeds of the trace.
     weights : Weights
 
     Returns
@@ -309,7 +310,7 @@ def simulated_errors(
     covariance = np.atleast_2d(np.cov(each, rowvar=False)) * share
 
     def left(values: Floats) -> Floats:
-        """Whitened residuals, after the estimate from them is taken off."""
+        """Whitened residuals, after subtracting the part that the estimate from them fits."""
         return (values - (values @ G.T) @ J.T) @ weights.inverse.T
 
     around = left(runs)

@@ -1,4 +1,4 @@
-"""What a fit estimates and what it compares: quantities in which fluctuations are close to Gaussian."""
+"""What a fit estimates, and the quantities that it compares, whose fluctuations are close to Gaussian."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def centred(classes: SequenceClasses, entries: Floats) -> Floats:
 def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) -> Floats:
     """Observations (R, N, m) at the records `rows`: ln attention minus its mean over each class, entropy or loss.
 
-    ln c_n[l] is ln P(l|n) + z_l minus a number of the class, so the centred logarithm is linear in z.
+    ln c_n[l] is ln P(l|n) + z_l minus a number that depends only on the class, so the centred logarithm is linear in z.
     """
     values: Floats = getattr(trace, quantity)[:, rows]
     if quantity != "attention":
@@ -118,13 +118,13 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) 
 
 
 def of_theory(run: Trajectory, quantity: str) -> Floats:
-    """The same of a trajectory, (N, m)."""
+    """Observations of a trajectory, as `of_trace` computes them, (N, m)."""
     values = OBSERVABLES[quantity].values_on_support(run)
     return centred(run.require_classes(), np.log(values)) if quantity == "attention" else values
 
 
 def derivatives(result: Sensitivity, quantity: str) -> Floats:
-    """Their derivatives with respect to k parameters, (N, k, m)."""
+    """Derivatives of the observations with respect to k parameters, (N, k, m)."""
     if quantity == "loss":
         return result.loss[..., None]
     if quantity == "entropy":
@@ -172,7 +172,7 @@ def _common(classes: SequenceClasses) -> NDArray[np.bool_]:
 
 
 def common_direction(classes: SequenceClasses) -> Floats:
-    """dP/d(logit of the common probability), (S, M): p (1 - p) over its share on each kind of token."""
+    """dP/d(logit of the common probability p), (S, M): P (1 - p) on common tokens, -P p on distinct ones."""
     share = common_share(classes)[classes.class_of_entry]
     change = np.zeros(classes.P.shape)
     change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(_common(classes), 1.0 - share, -share)

@@ -1,4 +1,4 @@
-"""What a fit returns, the weights of its residuals, and the test of whether they are as the theory predicts."""
+"""What a fit returns, the weights of its residuals, and the test whether the residuals are as predicted."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Weights:
     Attributes
     ----------
     covariance : (n, n) array
-        Of one run, by the linear noise: C times the number of seeds.
+        Covariance of one run by the linear noise: C times the number of seeds.
     change : (n,) array
-        Of the observations since t = 0.
+        Change of the observations since t = 0.
     largest_square : float
-        Largest square of what the linear noise expands in.
+        Largest square of the quantity in which the linear noise is an expansion.
     inverse : (n, n) array
         L^-1, L lower triangular with L L^T = C + F.
     directions : (n, q) array
         Orthonormal directions of whitened residuals in which the linear noise C is most of the variance.
     dependent : int
-        Observations that follow from the others: logarithms of attention have the mean 0 over each class.
+        Number of observations that follow from the others: logarithms of attention have the mean 0 over each class.
     """
 
     covariance: Floats
@@ -62,13 +62,11 @@ def noise_weights(
 ) -> Weights:
     """Weights from the linear-noise covariance of one run, with an allowance for what it neglects.
 
-    The linear noise is the first order of an expansion in a quantity whose square is `squares` (N,). The second order,
-    smooth in time and with a mean that is the same in every run, is of the size
-
-        f = sqrt(squares x sum of variances of the observations) + half the largest square until then x |change|,
-
-    `change` (N, m) that of the observations since t = 0: the two products of second order, of two fluctuations and of
-    one with itself. So every observation gets in addition the covariance
+    The linear noise is the first order of an expansion in a quantity whose square is `squares` (N,). The second order
+    is smooth in time, and its mean is the same in every run. Its size is f = sqrt(squares x sum of variances of the
+    observations) + half the largest square until then x |change|, where `change` (N, m) is that of the observations
+    since t = 0. The two terms are the product of two fluctuations and the square of one. So every observation gets in
+    addition the covariance
 
         F(t, t') = f(t) f(t') exp(-|ln t - ln t'|),
 
@@ -91,11 +89,11 @@ def noise_weights(
 
 
 class Errors(NamedTuple):
-    """What the residuals say of k estimates.
+    """Standard errors of k estimates and the test, from the residuals.
 
-    The covariance of the estimates and the share of the allowance in their variance; the test and the smallest misfit
-    that it sees, as a share of the change of the observations since t = 0; and, from simulated runs, what the noise
-    adds to the mean of the observations (`shift`) and to the estimates (`bias`).
+    They are: the covariance of the estimates and the share of the allowance in their variance; the test, and the
+    smallest misfit that it detects, relative to the change of the observations since t = 0; and, from simulated runs,
+    what the noise adds to the mean of the observations (`shift`) and to the estimates (`bias`).
     """
 
     covariance: Floats
@@ -110,9 +108,9 @@ class Errors(NamedTuple):
 def errors_from_noise(residuals: Floats, J: Floats, weights: Weights) -> Errors:
     """Errors from the linear noise, of residuals (R, n) of R seeds; J (n, k) was fitted to their mean.
 
-    Two tests, of which the smaller p value counts twice: the mean residual in the resolved directions, in which C alone
-    is nearly the whole variance, and in all directions, with the allowance F. The allowance is of the size of what is
-    neglected and smooth, so the second test rejects gross differences only.
+    There are two tests of the mean residual, and p is twice the smaller p value. One uses the resolved directions, in
+    which C alone is nearly the whole variance; the other uses all directions, with the allowance F. The allowance has
+    the size of the neglected terms, so the second test rejects only gross differences.
     """
     covariance = covariance_of_estimates(J, weights)
     estimator = covariance @ weights.whiten(J).T @ weights.inverse
@@ -124,7 +122,7 @@ def errors_from_noise(residuals: Floats, J: Floats, weights: Weights) -> Errors:
 
 
 def covariance_of_estimates(J: Floats, weights: Weights | None) -> Floats:
-    """(k, k) covariance of estimates by least weighted squares; without weights, of residuals of unit variance."""
+    """(k, k) covariance of estimates by weighted least squares; without weights, for residuals of unit variance."""
     _, sizes, axes = np.linalg.svd(J if weights is None else weights.whiten(J), full_matrices=False)
     sizes = np.maximum(sizes, 1e-10 * sizes[0])  # a parameter without effect has a large error, not none
     return (axes.T / sizes**2) @ axes
@@ -137,12 +135,12 @@ def p_value_with_allowance(residuals: Floats, J: Floats, weights: Weights) -> fl
 
 
 def visible_misfit(J: Floats, weights: Weights) -> float:
-    """Smallest misfit that the test sees, as a share of the change of the observations since t = 0.
+    """Smallest misfit that the test detects, as a fraction of the change of the observations since t = 0.
 
-    A misfit s x change, of which the free parameters take up what they can, adds s^2 times the whitened square that is
-    left of the change to the expected chi^2. The test sees it, about every second time, where this is what chi^2 lacks
-    from its degrees of freedom to its critical value. Above 1 the test has no power: it does not notice a misfit as
-    large as everything that is observed.
+    A misfit s x change, after the fit of the free parameters, adds s^2 times the whitened square of the rest of the
+    change to the expected chi^2. The test detects it about every second time if this sum is the difference between the
+    critical value of chi^2 and its degrees of freedom. If s is above 1 the test has no power: it does not detect a
+    misfit as large as the whole observed change.
     """
     tests = _squares(weights.change, J, weights)
     return min(
@@ -151,14 +149,14 @@ def visible_misfit(J: Floats, weights: Weights) -> float:
 
 
 def visible_share(square: float, lacking: float) -> float:
-    """Share s of a change, of which a test has the square `square`, with s^2 square = what the test lacks."""
+    """Fraction s with s^2 `square` = `lacking`: the square of a change in a test, and what the test needs to reject."""
     return float(np.sqrt(lacking / square)) if square > 0 else np.inf
 
 
 def _squares(values: Floats, J: Floats, weights: Weights) -> list[tuple[float, int]]:
-    """Whitened squares of values (n,), the fit of the parameters taken off, and degrees of freedom.
+    """Whitened squares of values (n,) after the fit of the parameters, and degrees of freedom.
 
-    First of all directions, then of the resolved ones, if these are more than the parameters.
+    The first pair is for all directions, the second for the resolved ones, if these are more than the parameters.
     """
     r, A = weights.whiten(values), weights.whiten(J)
     left = r - A @ np.linalg.lstsq(A, r, rcond=None)[0]
@@ -204,25 +202,26 @@ class Fit:
     fixed : dict of str to float
         The parameters that were given.
     allowance : dict of str to float
-        Share of the variance of each estimate that is the allowance for the second order of the noise, from 0 to 1: an
-        interval of a large share is wider than needed. 0 for errors="simulation" and "seeds".
+        Part of the variance of each estimate that is the allowance for the second order of the noise, from 0 to 1:
+        where it is large, the interval is wider than needed. 0 for errors="simulation" and "seeds".
     correlation : (k, k) array
-        Of the estimates, in the order of `estimates`.
+        Correlation of the estimates, in the order of `estimates`.
     condition : float
         Condition number of `correlation`.
     finite_step_bias : dict of str to float
-        What the flow alone would add to each estimate; NaN where the theory does not make the steps of the trace.
+        Difference of each estimate by the flow from that by finite steps; NaN if the theory does not make the steps of
+        the trace.
     p_value : float
         Probability of residuals as large as these if the theory describes the trace; NaN where the noise at the
         estimates is too large for the test, or hides even a misfit of half of the change of the curves.
     visible_misfit : float
-        Misfit that the test notices about every second time, as a share of the change of the curves since t = 0, after
-        the free parameters have taken up what they can.
+        Misfit that the test detects about every second time, as a fraction of the change of the curves since t = 0,
+        after the fit of the free parameters.
     degrees : int
         Number of directions of the residuals that are tested.
     errors : str
         "noise": from the linear-noise covariance over all times; "simulation": from runs of SGD at the estimates;
-        "seeds": from the scatter of the seeds. Never "auto": it is what was used.
+        "seeds": from the scatter of the seeds. It names the method that was used, never "auto".
     num_seeds : int
     clock : str
         Conversion of the trace's steps, in words.
@@ -236,9 +235,9 @@ class Fit:
         The flow at the estimates, at `t`, with rates times the clock.
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
-        intervals that are wider than needed. All but the last are raised as `IdentifiabilityWarning` too.
+        intervals that are wider than needed. All but those on intervals are raised as `IdentifiabilityWarning` too.
     profiler : callable
-        name -> (values, rises), what `profile` hands on.
+        name -> (values, rises), which `profile` returns.
     not_quadratic : bool
         Whether intervals come from the profile: the trace hardly determines a parameter.
     profiles : dict of str to pair of arrays
@@ -301,7 +300,7 @@ class Fit:
 
     @property
     def combinations(self) -> list[tuple[str, float]]:
-        """Products of powers of the parameters that the trace fixes independently, the best first.
+        """Products of powers of the parameters with independent errors, the best determined first.
 
         Eigenvectors of the covariance of the logarithms of the estimates (common_probability: of its odds), as
         `"eta_Y eta_Z^0.98"`, each with the standard error of its logarithm.
@@ -334,10 +333,10 @@ class Fit:
         Returns
         -------
         values : (21,) array
-            Of the parameter, increasing; the middle one is the estimate.
+            Values of the parameter, increasing; the middle one is the estimate.
         rises : (21,) array
-            Above the square at the estimate, in units in which 2.71 bounds the interval of 90 % (with errors="seeds"
-            the square of Student's quantile, 3.59 for 8 seeds).
+            Rise of the sum of squares above its value at the estimate, in units in which 2.71 bounds the interval of
+            90 % (with errors="seeds" the square of Student's quantile, 3.59 for 8 seeds).
 
         Raises
         ------
@@ -351,8 +350,8 @@ class Fit:
     def interval(self, level: float = 0.9) -> dict[str, tuple[float, float]]:
         """Confidence intervals of the estimates, symmetric in the logarithm (common_probability: in the logit).
 
-        Where the trace hardly determines a parameter they come from the profiles. An end is then 0 or inf where the
-        profile, which goes at most 4 standard errors and a factor 30 from the estimate, does not rise enough.
+        If the trace hardly determines a parameter, its interval comes from the profile. An end is then 0 or inf if the
+        profile, which extends at most 4 standard errors and a factor 30 from the estimate, does not rise enough.
 
         Parameters
         ----------
@@ -410,7 +409,7 @@ def _precision(error: float) -> str:
 
 
 def _below(values: Floats, rises: Floats, level: float) -> tuple[float, float]:
-    """Ends between which a profile lies below a level; 0 and inf where it does not reach it."""
+    """Ends between which a profile lies below a level; 0 or inf where the profile does not reach the level."""
     middle, ends = values.size // 2, []
     for side, none in ((slice(middle, None, -1), 0.0), (slice(middle, None), np.inf)):
         x, y = np.log(values[side]), rises[side]

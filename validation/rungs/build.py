@@ -96,8 +96,8 @@ def ladder(
     form : "consistent" or "printed"
         Form of Eq. (13) and of its closed form.
     max_steps : int
-        SGD and descent are left out if they need more steps; so are flows of small tables that need more evaluations
-        of their rate, and more than 500,000.
+        SGD and descent are left out if they need more steps. Flows of small tables are left out if they need more
+        evaluations of their rate than this and than 500,000.
     branch : "attention" or "decoder"
         Which approximations follow the mean field.
 
@@ -170,7 +170,7 @@ def climb(
 ) -> tuple[tuple[Rung, ...], dict[str, str]]:
     """Run rungs from the finest to the coarsest; return those that have complete runs, and why the others do not.
 
-    A rung below absent ones gives up what they give up as well.
+    The approximation of a rung below absent rungs includes theirs.
     """
     rungs: list[Rung] = []
     absent: dict[str, str] = {}
@@ -194,7 +194,7 @@ def climb(
 def _approximations(
     classes: SequenceClasses, eta_Y: float, eta_Z: float, batch_size: int, momentum: float, seq_len: int | None
 ) -> dict[str, str]:
-    """What each rung gives up relative to the rung above, with its size in this setting."""
+    """What each rung neglects relative to the rung above, with the size of this in the setting."""
     K, V = classes.num_classes, classes.vocab_size
     profile = single_common_profile(classes)
     order = "" if profile is None else f" = {(K - 1) / initial_rho0(profile) ** 2:.2g}"
@@ -202,16 +202,17 @@ def _approximations(
     eta, ratio, beta = max(eta_Y, eta_Z), eta_Z / eta_Y, _beta_scale(classes)
     return {
         FINITE_T: "",
-        SGD: f"Sequences become infinitely long: f is curved in the token counts, a bias of order 1/(T-1){bias}.",
+        SGD: "Sequences become infinitely long: f is nonlinear in the token counts, which gives a bias of order "
+        f"1/(T-1){bias}.",
         DESCENT: "The drawn classes are averaged: seeds spread by the order of sqrt(eta/batch) = "
-        f"{np.sqrt(eta / batch_size):.2g}, and their mean is biased by its square.",
+        f"{np.sqrt(eta / batch_size):.2g}, and their mean has a bias of the order of its square.",
         MEAN_FIELD: f"Steps become a flow: order eta/(1-momentum) = {eta / (1 - momentum):.2g}.",
         EXACT: f"The decoder follows the modified flow: beta is {beta} in place of the original flow's 1/(V-1) = "
         f"{1 / (V - 1):.2g} (F4), and old attention is forgotten, eta_Z/eta_Y = {ratio:.2g} (F10).",
         LEADING: f"beta = E' ({beta}) drops a term of order 1/V = {1 / V:.2g}.",
         ORBIT: "Nothing is given up: the orbit is exact for equal profiles.",
-        REDUCED: "rho0 is taken constant, beta_nk = f_n.f_k and 1 - f_n.f_k = 1: order (K-1)/rho0^2"
-        f"{order}, and rho0 drifts as the logits move.",
+        REDUCED: f"rho0 is taken constant, beta_nk = f_n.f_k and 1 - f_n.f_k = 1: order (K-1)/rho0^2{order}, but rho0 "
+        "changes as the logits move.",
         CLOSED: "Nothing is given up: (13) is integrated in closed form.",
         ORIGINAL: f"Attention is frozen at its start: eta_Z/eta_Y = {ratio:.2g}.",
         MODIFIED: f"Classes no longer move each other's logits: {beta} (F2).",

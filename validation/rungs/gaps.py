@@ -40,7 +40,7 @@ class Rung:
         The approximation that the rung makes relative to the rung above.
     observe : callable
         ``observe(run)`` returns the observables to compare, by name, (N, components) each. All rungs of a ladder have
-        the same.
+        the same observables.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Break:
     tolerance : float
         The tolerance.
     why : str
-        Approximation from `finer` to `rung`, with those of the rungs between them that do not apply.
+        Approximation from `finer` to `rung`, together with those of absent rungs between them.
     """
 
     rung: str
@@ -177,10 +177,10 @@ class Ladder:
         xarray.Dataset
             `gap` (observable, t): max over components of |finer - coarser|/scale. `scale` (observable): largest change
             of any component from its start on the finer rung, over the whole run. `resolved` (observable, t): max
-            of (|difference| - q standard errors)/scale, the part that the noise of the seeds does not explain at level
-            1 % per observable (Student's t, Bonferroni over components and times). An observable without components
-            is NaN (the relative gain, if no class has two distinct tokens). The gap is infinite where one of the two
-            rungs has no value (after the end of the reduced system).
+            of (|difference| - q standard errors)/scale, the part that the noise of the seeds does not explain, q for a
+            level of 1 % per observable (Student's t, Bonferroni over components and times). An observable without
+            components is NaN (the relative gain, if no class has two distinct tokens). The gap is infinite where one
+            of the two rungs has no value (after the end of the reduced system).
 
         Raises
         ------
@@ -217,8 +217,8 @@ class Ladder:
     def _unit(self, observable: str) -> float:
         """Return the smallest size of the terms that an observable adds up.
 
-        It is 1 for all but z, whose rate is eta_Z times a sum of terms of order 1 in the decoder's time eta_Y t. z is
-        their integral along the decoder's steps, so that a small z has its digits.
+        It is 1 for all but z. The rate of z in the decoder's time eta_Y t is eta_Z/eta_Y times a sum of terms of order
+        1, so the unit of z is the smaller of 1 and eta_Z/eta_Y: small logits z are computed to all their digits.
         """
         return min(1.0, self.rate_ratio) if observable == "z" else 1.0
 
@@ -264,7 +264,7 @@ class Ladder:
         return next(iter(self.breaks(tolerance)), None)
 
     def undecided(self, tolerance: float | None = None) -> tuple[str, ...]:
-        """Rungs whose gap is above the tolerance but within the noise of the seeds; more seeds can decide."""
+        """Rungs whose gap is above the tolerance, but within the noise of the seeds: more seeds can decide these."""
         limit = self.tolerance if tolerance is None else positive("tolerance", tolerance)
         largest = self.gaps[["gap", "resolved"]].max(("observable", "t"))
         unresolved = (largest.gap.values > limit) & (largest.resolved.values <= limit)
@@ -302,7 +302,7 @@ def _quantile(above: Rung, below: Rung, comparisons: int) -> float:
 
 
 def _scaled(difference: Floats, scale: float) -> Floats:
-    """Difference relative to the scale; infinite where the ratio is not a number."""
+    """Difference relative to the scale; 0 where there is none, infinite where the ratio is not a number."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(difference == 0, 0.0, difference / scale)
     return np.where(np.isnan(ratio), np.inf, ratio)

@@ -1,4 +1,4 @@
-"""Gaps between the rungs whose order is fitted: each falls with a small parameter, and so does a wrong theory's."""
+"""Gaps between rungs as powers of a small parameter: the fitted orders, and those of wrong theories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fit(NamedTuple):
     """An order that is fitted: the gap against its small parameter, with its standard errors (None: not random).
 
     `expected` is the order that theory gives, `next_order` that of the next term (None: there is none). `control` names
-    a wrong theory whose gaps at the same parameters are `wrong_gap`: their order must be another one.
+    a wrong theory whose gaps at the same parameters are `wrong_gap`: their order must differ.
     """
 
     name: str
@@ -107,7 +107,7 @@ def length_fit(count: int) -> Fit:
 
 
 def _spread(values: Floats) -> tuple[float, float]:
-    """Standard deviation, and its own standard error for a distribution with the kurtosis of the values."""
+    """Standard deviation, and its standard error for a distribution with the kurtosis of the values."""
     deviation = values - values.mean()
     spread = float(values.std(ddof=1))
     kurtosis = float(np.mean(deviation**4)) / float(np.mean(deviation**2)) ** 2
@@ -132,7 +132,7 @@ def spread_fits(count: int) -> list[Fit]:
 
 
 def mean_spread_fit(count: int) -> Fit:
-    """Spread of means over 1, 4, 16 seeds, `count` means each, every mean from runs of its own."""
+    """Spread of means over 1, 4 and 16 seeds, from `count` means each; every mean has runs of its own."""
     sizes = np.array([1, 4, 16])
     spread, over_time = [], []
     # In place of seeds: the last 1, 4, 16 of 16 times of one run, each 1 % of the run after the other.
@@ -194,7 +194,7 @@ def flow_fits() -> list[Fit]:
 
 
 def measured_fits(level: str, factor: float | None = None) -> list[Fit]:
-    """Every gap whose order is fitted, measured; "full" takes four times as many seeds, or `factor` times as many."""
+    """Measure every gap whose order is fitted; "full" takes `factor` times as many seeds, by default four times."""
     many = factor or (1 if level == "quick" else 4)
     return [
         step_fit(round(50 * many)),

@@ -1,4 +1,4 @@
-"""Run sequence classes on a rung of the ladder: the rungs, the lower ones as trajectories, and the one function."""
+"""Run sequence classes on a rung of the ladder: the table of rungs, the lower rungs as trajectories, `run_on_rung`."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class NotApplicable(InputError):
 
 
 class SingleCommonProfile(NamedTuple):
-    """Profile shared by symmetric classes: distinct probabilities (d,) falling, and the common token's.
+    """Profile of symmetric classes: the decreasing probabilities (d,) of distinct tokens, and the common token's.
 
-    `position` (nz,) says for every logit of classes.z_coordinates which distinct probability is its token's, -1
-    for the common token.
+    `position` (nz,) gives, for every logit of classes.z_coordinates, the index of its token's distinct probability; -1
+    is the common token.
     """
 
     distinct_probabilities: Floats
@@ -188,7 +188,7 @@ def _distinct_logits(profile: SingleCommonProfile, B: Floats) -> Floats:
     """Logits of the distinct tokens (N, d) for a growth exponent B (N,) at constant rho0.
 
     z_l' = f_l^2 B' (98) with f_l = f_l(0) exp(z_l), so exp(-2 z_l) = 1 - 2 f_l(0)^2 B. The logits are NaN after the
-    right side reaches 0 (without the approximation the norm of c~ has grown by then).
+    right side reaches 0. (Without the approximation of constant rho0, the norm of c~ has grown by then.)
     """
     f0 = profile.distinct_probabilities / (profile.common_probability * initial_rho0(profile))
     left = 1.0 - 2.0 * f0**2 * B[:, None]
@@ -256,8 +256,8 @@ def run_on_rung(
     times : (N,) array
         Saved times in batch-size-1 steps; for SGD and descent the numbers of updates, whole numbers.
     **options : dict
-        What belongs to the rung, as `RUNGS` says: z_initial, seq_len, residual, batch_size, momentum, seed, beta, form,
-        branch. Further options are those of `integrate` or of `sgd`.
+        Options of the rung, as `RUNGS` lists them: z_initial, seq_len, residual, batch_size, momentum, seed, beta,
+        form, branch. Further options are those of `integrate` or of `sgd`.
 
     Returns
     -------
@@ -323,8 +323,8 @@ MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million 
 def resolution(instance: Instance) -> float:
     """Absolute error that rounding leaves in a logit; solvers with a smaller tolerance follow noise.
 
-    z' = eta_Z p_n f o (g - f (f.g)) rounds to eps of its terms, and |g| is about u = V h: eps (eta_Z/eta_Y) u^2 in all.
-    Logits of 1/V and less of that, at a large V, are lost.
+    z' = eta_Z p_n f o (g - f (f.g)) rounds to eps of its terms, and |g| is about u = V h: eps (eta_Z/eta_Y) u^2 in
+    all. So logits of the order 1/V that are below this error, at a large V, are lost.
     """
     h = np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
     lead = instance.vocab_size * float(h.max())
@@ -337,7 +337,7 @@ def fast(instance: Instance, rung: str) -> bool:
 
 
 def noise(instance: Instance, rung: str) -> float:
-    """Size below which a run's logits say nothing: `resolution` times some hundred steps.
+    """Size below which a run's logits are only noise: `resolution` times some hundred steps.
 
     At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
     """
@@ -350,9 +350,9 @@ def most_evaluations(size: int, compiled: bool) -> int:
 
 
 def most_of_flow(classes: SequenceClasses, wanted: int | None = None) -> int | None:
-    """Evaluations that a flow of a ladder or a comparison may take: as in a check, or as many as are wanted.
+    """Evaluations that a flow of a ladder or a comparison may take: `wanted`, by default as in a check.
 
-    None where so many take more than a few minutes: `integrate` then estimates what the run takes.
+    None where that many would take more than a few minutes: `integrate` then estimates the time of the run.
     """
     is_small = classes.num_tokens * (classes.num_next_tokens + 1) <= 40_000
     return wanted or (MOST_EVALUATIONS[True] if is_small else None)
@@ -386,7 +386,7 @@ def flow(
     instance : Instance
         The instance.
     rung : str
-        MEAN_FIELD, with the length of the instance's sequences, or EXACT.
+        MEAN_FIELD, for the instance's length of sequences, or EXACT.
     saves : int
         Number of saved times, evenly spaced in ln t.
     residual : bool
@@ -450,11 +450,11 @@ def _run(
 
 
 def turned_back(paths: Floats, scale: float) -> float:
-    """How far paths (N, L) that should rise from 0 fall, as a violation.
+    """How far paths (N, L) fall that should rise from 0, as a violation.
 
     If a path falls, the violation is the largest drop below a running maximum, relative to `scale`. Otherwise it is
-    minus the smallest gain after the steepest part of a path, relative to the path's largest value: a search can
-    follow it towards a fall.
+    minus the smallest gain after the steepest part of a path, relative to the path's largest value, so that a search
+    can follow it towards a fall.
     """
     with_start = np.vstack([np.zeros(paths.shape[1]), paths])
     drop = float(drop_below_maximum(with_start).max())

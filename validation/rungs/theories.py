@@ -1,4 +1,4 @@
-"""`ladder_of`: the ladder of any theory that gives its samples, its rate or its closed form, and its orders."""
+"""`ladder_of`: the ladder of any theory that gives samples, a rate or a closed form, and the orders of its gaps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SMALLEST_GAP = 1e-7
 
 @dataclass(frozen=True, eq=False)
 class TheoryLadder(Ladder):
-    """A ladder of `ladder_of`, which knows how to make its rungs at other step sizes.
+    """A ladder made by `ladder_of`, which can make its rungs at other step sizes.
 
     Attributes
     ----------
@@ -73,15 +73,15 @@ class TheoryLadder(Ladder):
         Returns
         -------
         dict of str to Fit
-            By rung, with its `order` and whether it `agrees` with the one expected: 1 for the distance of descent, 1/2
-            for the spread of the seeds, both relative to the largest change of the state on the flow. A rung that the
-            ladder does not have is left out, and so is descent where it equals the flow to the tolerance of the
-            integration.
+            By rung, a fit with its `order` and whether it `agrees` with the expected order: 1 for the distance of
+            descent, 1/2 for the spread of the seeds, both relative to the largest change of the state on the flow. A
+            rung that the ladder does not have is left out, and so is descent where it equals the flow to the tolerance
+            of the integration.
 
         Raises
         ------
         InputError
-            Samples that do not differ between seeds.
+            The samples do not differ between seeds.
 
         Examples
         --------
@@ -131,7 +131,7 @@ class TheoryLadder(Ladder):
 
 
 def _kept(run: Trajectory) -> Floats:
-    """States of a complete run; its message as an error otherwise."""
+    """States of a complete run; an incomplete run raises an error with its message."""
     if not run.success:
         raise InputError(f"expected runs to the last time, received one that {run.message}")
     return run.require_state()
@@ -166,7 +166,7 @@ def ladder_of(
         ``closed_form(t)`` returns the states (N, size) at N times, or a mapping from names of observables or state
         values to their values (N, ...): the ladder then compares these.
     momentum : float
-        Heavy ball, of both rungs that make steps; for rates that do not depend on time.
+        Heavy-ball momentum of both rungs that make steps; only for rates that do not depend on time.
     seeds : int
         Number of stochastic runs, whose mean is the rung; at least 2.
     seed : int
@@ -174,7 +174,7 @@ def ladder_of(
     tolerance : float
         Gap, relative to the largest change of the observable, at which a rung counts as broken.
     max_steps : int
-        Stochastic and descent are left out if they need more steps.
+        The stochastic rung and descent are left out if they need more steps.
 
     Returns
     -------
@@ -184,7 +184,8 @@ def ladder_of(
     Raises
     ------
     InputError
-        An argument out of range, a system with sequence classes (see `ladder`), or a closed form of another shape.
+        An argument is out of range, the system has sequence classes (see `ladder`), or the closed form has a wrong
+        shape.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Search for counterexamples to statements about all instances: domains, instances, runs, simpler ones."""
+"""Search for counterexamples to statements about all instances: domains, instances, simpler instances."""

@@ -1,4 +1,4 @@
-"""Boxes of parameters of any theory, from which a search draws: the domain of a statement about no sequence classes."""
+"""Boxes of parameters of any theory, from which a search draws: domains of statements without sequence classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FIRST_STEP = 0.25
 
 @dataclass(frozen=True)
 class Range:
-    """Range of one parameter: its ends, whether it is whole, and whether it is uniform in the logarithm."""
+    """Range of one parameter: its ends, whether values are whole, and whether they are uniform in the logarithm."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Range:
         return Range(low, high, whole, log)
 
     def at(self, share: float) -> float:
-        """Value at a share from 0 (smallest) to 1 (largest) of the range."""
+        """Value at a fraction of the range, from 0 (smallest) to 1 (largest)."""
         share = min(max(share, 0.0), 1.0)
         if self.whole and self.log:
             return min(int(self.low * ((self.high + 1) / self.low) ** share), int(self.high))
@@ -61,7 +61,7 @@ class Range:
         return min(max(value, self.low), self.high)
 
     def share(self, value: float) -> float:
-        """Share of the range at a value; the inverse of `at`."""
+        """Fraction of the range at a value; the inverse of `at`."""
         if self.low == self.high:
             return 0.5
         high = self.high + 1 if self.whole else self.high
@@ -89,7 +89,7 @@ class Box:
     Raises
     ------
     InputError
-        No parameter, or a range that is none, is empty, or reaches 0 in the logarithm.
+        There is no parameter, or a range is not a pair of numbers, is empty, or is logarithmic and reaches 0.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Box:
         )
 
     def of_parameters(self, given: Mapping[str, Any]) -> dict[str, float]:
-        """Parameters that a user gives, checked, in the order of the box; whole ones as integers.
+        """A user's parameters, checked, in the order of the box; whole ones as integers.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Box:
             yield dict(zip(self.ranges, ends[i], strict=True))
 
     def coordinates(self, start: Mapping[str, float]) -> tuple[Floats, Floats, float]:
-        """Shares (n,) of the ranges at `start`, their bounds (n, 2), and the spread of a first population."""
+        """Fractions (n,) of the ranges at `start`, their bounds (n, 2), and the spread of a first population."""
         x = np.array([range_.share(start[name]) for name, range_ in self.ranges.items()])
         return x, np.tile([0.0, 1.0], (x.size, 1)), FIRST_STEP
 
@@ -163,7 +163,7 @@ class Box:
         return self._at(x)
 
     def simpler(self, instance: Mapping[str, float]) -> Iterator[dict[str, float]]:
-        """Instances of the box that are strictly simpler: smaller whole numbers, rounder others."""
+        """Instances of the box that are strictly simpler: with smaller whole numbers or rounder other numbers."""
         for name, range_ in self.ranges.items():
             value = instance[name]
             if range_.whole:

@@ -1,4 +1,4 @@
-"""Counterexamples: those stored as JSON files, and simpler ones, with fewer classes and tokens and rounder numbers."""
+"""Counterexamples: those stored as JSON files, and their simplification to fewer classes and rounder numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Counterexample:
     rung : str
         Rung of the ladder on which it fails.
     violation : float
-        Violation when it was stored; the claim that names the counterexample measures it again.
+        Violation when the counterexample was stored; the claim that names it measures the violation again.
     tried : int
         Number of instances that the search tried.
     mechanism : str

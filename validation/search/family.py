@@ -48,7 +48,7 @@ class Family:
     num_classes : (int, int)
         Range of the number of classes.
     num_common : (int, int)
-        Range of the number of common tokens. With one class, or none of these tokens, no class overlaps another.
+        Range of the number of common tokens. With one class, or without common tokens, no class overlaps another.
     num_distinct : (int, int)
         Range of the number of distinct tokens of each class.
     num_queries : (int, int)
@@ -69,12 +69,12 @@ class Family:
         Range of the number of contextual tokens T-1, uniform in the logarithm; None: infinite.
     equal_profiles : bool
         Whether all classes have the profile of the first one: the same probabilities of the common tokens, which all
-        classes share, and of as many distinct tokens. With one query and equal priors no class is special.
+        classes share, and of as many distinct tokens. With one query and equal priors all classes are equivalent.
 
     Raises
     ------
     InputError
-        A range that is none or falls, or an unknown correlation.
+        A range is not a pair of numbers or is decreasing, or the correlation is unknown.
 
     Examples
     --------
@@ -147,7 +147,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         return self.correlation == "any" or (instance.correlation < 1) == (self.correlation == "weak")
 
     def contains(self, instance: Any) -> bool:
-        """Whether an instance, a stored one say, lies in the family: its counts, ranges, priors and correlation."""
+        """Whether an instance, also a stored one, lies in the family: its counts, ranges, priors and correlation."""
         if not self.speaks_of(instance):
             return False
         members = np.count_nonzero(instance.P, axis=0)
@@ -252,9 +252,9 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             yield self.draw(seed, FIRST_CORNER + i)
 
     def _corner(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
-        """Draw at an end of each range, or at V = K or K + 1, 2 classes, equal rates, times t0, and extreme P and p_n.
+        """Draw at ends of the ranges, or at V = K or K + 1, 2 classes, equal rates, multiples of t0; extreme P and p_n.
 
-        The range is kept, and so are the supports of the classes.
+        The values stay inside the ranges, and the supports of the classes are kept.
         """
 
         def one_of(bounds: tuple[Any, Any], *others: Any) -> Any:

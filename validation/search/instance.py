@@ -41,7 +41,7 @@ class Instance:
     Attributes
     ----------
     P : (S, M) array
-        Rows proportional to P(.|n): rows that need not sum to 1 can hold round numbers.
+        Rows proportional to P(.|n). They need not sum to 1, so they can hold round numbers.
     query : (S,) array of int
         Query of each class.
     weights : (S,) array
@@ -74,7 +74,7 @@ class Instance:
     Raises
     ------
     InputError
-        A number or a shape that is none.
+        A number is not valid, or a shape is wrong.
 
     Examples
     --------
@@ -266,7 +266,8 @@ def require_dense(classes: SequenceClasses) -> None:
     Raises
     ------
     InputError
-        The table P or the overlaps of the classes take more than the free memory; the sentence says how many fit.
+        The table P or the overlaps of the classes take more than the free memory; the message says how many classes
+        fit.
     """
     S, M = classes.num_classes, classes.num_tokens
     widest = max(S, M)

@@ -1,4 +1,4 @@
-"""Claims: what attention and MLP conserve together, under which attention, and how steps of finite size leave it.
+"""Claims: what attention and MLP conserve together under each attention, and how finite steps change it.
 
     snapdyn validate joint-exp-invariant --load examples/registers/joint_mlp_attention/claims_invariants.py
 The equations are those of joint_systems.py.
@@ -27,7 +27,7 @@ def left_over(attention, exponent=1, ratio=1):
 
 
 def change_of_invariant(p, attention, law=None, **changes):
-    """Change of the invariant over that of its terms, largest; `changes` make the run that of a wrong theory."""
+    """Largest change of the invariant over the change of its terms; `changes` give the run of a wrong theory."""
     system = joint.flow({**p, "attention": attention, **changes})
     run = sd.integrate(system, [0.0, 1.0, 5.0, END], rtol=1e-9, atol=1e-12, most_evaluations=9999)
     kept, squares = joint.invariant(run.state, p["M"], p["ratio"], attention if law is None else law)
@@ -70,7 +70,7 @@ def exact_change(p, factor=1.0, **changes):
 
 
 def constant(p, noisy):
-    """Return -(r/2) int sum_k E[(eta_w g_k phi'_k b)^2] dt along the flow up to END, (M,); not noisy: of the mean."""
+    """Return -(r/2) int sum_k E[(eta_w g_k phi'_k b)^2] dt along the flow up to END, (M,); not noisy: mean squared."""
     system, _, _, (X, y, a), kinds = one_start(p)
     t = np.linspace(0.0, END, 201)
     copies = (np.repeat(each, y.size, axis=0) for each in joint.split(sd.integrate(system, t).state, p["M"]))
@@ -134,8 +134,11 @@ def conserved(attention, law, other):
     return sd.Claim(
         f"joint-{kind}-invariant", SOURCE, f"{kind.title()} attention follows the squares of the MLP's weights",
         f"With b_l = {bag} the flow conserves {law} for all tokens l, losses, activations and data.", grade="proved",
-        conclusion="Proved for every loss, activation and data. Along flows of 1 to 4 nodes and 2 to 200 tokens, with "
-        "ratios of rates from 1e-6 to 1e6, it changes by at most {change over that of its terms:.0e} of its terms.",
+        conclusion=(
+            "Proved for every loss, activation and data. Along flows of 1 to 4 nodes and 2 to 200 tokens, with "
+            "ratios of rates from 1e-6 to 1e6, the conserved quantity changes by at most {change over that of its "
+            "terms:.0e} of the change of its terms."
+        ),
         properties=(
             symbolic("rate of the invariant", partial(left_over, attention), "any x, z, v, g, phi'",
                 {"exponent 2 of attention": {"exponent": 2}, "rate ratio 1.1 r": {"ratio": sympy.Rational(11, 10)}}),
@@ -159,21 +162,28 @@ CLAIMS = (
     conserved(EXP, "z_l - (eta_z/eta_w) sum_k v_kl^2/2", {"power": 2}),
     conserved(LINEAR, "z_l^2 - (eta_z/eta_w) sum_k v_kl^2", {"attention": EXP, "law": LINEAR}),
     sd.Claim(
-        "joint-softmax-law", OWN, "Softmax attention follows the squares less a share of the mean bag",
-        "Up to t = 20/max(eta_w, eta_z), z - z(0) is within 10 % of its largest entry from the change of (eta_z/eta_w) "
-        "(sum_k v_k^2 - bbar sum_k |v_k|^2)/2: with the mean bag bbar of the start for ratios eta_z/eta_w from 1e-6 to "
-        "0.1, and with int bbar d(sum_k |v_k|^2) for ratios from 1e-6 to 10.", expected="conditional",
-        conditions=("20 to 200 tokens, normal logarithms of frequencies with spread 0.01 to 0.1, 6 samples, labels of "
-                    "one sign within a factor of 2.9", "1 to 4 nodes, z(0) = 0, v(0) normal with deviation 1/2"),
-        conclusion="Holds to 10 % for 20 to 200 tokens whose frequencies differ little, with labels that are alike. "
-        "With labels of both signs the covariance of bag and gradient is not small against the mean.",
+        "joint-softmax-law", OWN, "Softmax attention follows the squares less a multiple of the mean bag",
+        "Up to t = 20/max(eta_w, eta_z), z - z(0) differs by at most 10 % of its largest entry from the change of "
+        "(eta_z/eta_w) (sum_k v_k^2 - bbar sum_k |v_k|^2)/2: with the mean bag bbar of the start for ratios "
+        "eta_z/eta_w from 1e-6 to 0.1, and with int bbar d(sum_k |v_k|^2) for ratios from 1e-6 to 10.",
+        expected="conditional",
+        conditions=("20 to 200 tokens, normal logarithms of frequencies with deviation 0.01 to 0.1, 6 samples, "
+                    "labels of one sign within a factor of 2.9",
+                    "1 to 4 nodes, z(0) = 0, v(0) normal with deviation 1/2"),
+        conclusion=(
+            "Holds to 10 % for 20 to 200 tokens whose frequencies differ little, with labels of one sign and similar "
+            "size. With labels of both signs the covariance of bag and gradient is not small against the mean."
+        ),
         properties=(near_law("start", 0.1, **FAR, fast=FAST), near_law("run", 10.0, **FAR))),
     sd.Claim(
-        "joint-finite-steps", OWN, "Finite steps lower the invariant of exp attention, SGD more than descent",
+        "joint-finite-steps", OWN, "Finite steps lower the invariant of exp attention; SGD lowers it more than descent",
         "A step of SGD changes I = z - r sum_k v_k^2/2, r = eta_z/eta_w, by -(r/2) times the square of the step of v. "
         "As h -> 0 at t = 20, (I(t) - I(0))/h tends to -(r/2) int sum_k E[(eta_w g_k phi'_k b)^2] dt for SGD, at two "
         "settings, and to -(r/2) int sum_k (v_k')^2 dt for descent with linear or quadratic activation.",
-        conclusion="Holds: one step changes I at second order in h, all steps up to a fixed t at first order.",
+        conclusion=(
+            "Holds: one step changes I at second order in h, and all steps up to a fixed t together change it at "
+            "first order."
+        ),
         properties=(
             searched("change of I less its law, over the change", "SGD", exact_change, LARGER | FROZEN,
                 sd.Box(**STEPPED, activation=(0, 2), h=(1e-3, 0.3, "log")), (80, 3000)),

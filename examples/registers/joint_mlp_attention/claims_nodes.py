@@ -1,14 +1,15 @@
 r"""Claims: one node under exp attention: divergence, end of stationarity, order of convergence, rebound of the entropy.
 
     snapdyn validate joint-rebound --load examples/registers/joint_mlp_attention/claims_nodes.py
-All start from v = z = 0, if nothing else is said, with eta_w = eta_z = 1 and so z = v^2/2 (joint_systems.py).
+All nodes start from v = z = 0, if nothing else is said, with eta_w = eta_z = 1 and so z = v^2/2 (joint_systems.py).
 
 Divergence. v' = Delta e^{v^2/2} gives d/dt erf(v/sqrt 2) = sqrt(2/pi) Delta. So erf(v_l/sqrt 2)/Delta_l is the same for
 all l, and the entry with the largest |Delta_l| diverges first, at t = sqrt(pi/2)/max|Delta|.
 
 End of stationarity. A bag holds one token, l with probability p_l, and its label is Y_l plus noise. With the loss
-(y - v.b)^2/2 the gradient is Delta_l (1 - v_l e^{z_l}/Y_l), Delta_l = p_l Y_l. So E = sqrt(pi/2) erf(v_l/sqrt 2) lags:
-E' = Delta_l (1 - v_l e^{z_l}/Y_l). With v of the law, dt = e^{-v^2/2} dv/Delta_l, and to first order in 1/Y_l
+(y - v.b)^2/2 the gradient is Delta_l (1 - v_l e^{z_l}/Y_l), Delta_l = p_l Y_l. So E = sqrt(pi/2) erf(v_l/sqrt 2) lags
+behind Delta_l t: E' = Delta_l (1 - v_l e^{z_l}/Y_l). With v from the law of the divergence, dt = e^{-v^2/2}
+dv/Delta_l, and to first order in 1/Y_l
     1 - E/(Delta_l t) = v_l^2/(2 Y_l Delta_l t).
 
 Order. v' = (mu - v) e^{v^2/2} reaches (1 - epsilon) mu at T = int_0^{1-epsilon} e^{-mu^2 u^2/2}/(1 - u) du, which falls
@@ -21,8 +22,8 @@ Last: mu_l - v_l falls as exp(-e^{mu_l^2/2} t), so that the smallest |mu_l| = |m
 other value of |mu_l|. As mu_s is not 0, z_s' > 0; and z_s is below the mean zbar. So dH/dt > 0 from some time on.
 Any start: the final z_l is z_l(0) + (mu_l^2 - v_l(0)^2)/2, and the entry that moves and has the smallest final z moves
 last. Then z_s moves with the sign of mu_s (mu_s - v_s(0)), and H with the sign of this times zbar - z_s.
-Entries with mu_l = v_l(0) = 0 never move. With n of them, and others at final z of alpha < beta, alpha is the last to
-move, and H rises last if and only if alpha < zbar, that is alpha (n + e^beta) < beta e^beta.
+Entries with mu_l = v_l(0) = 0 never move. With n such entries, and two others that end at z = alpha < beta, the entry
+at alpha is the last to move, and H rises last if and only if alpha < zbar, that is alpha (n + e^beta) < beta e^beta.
 """
 
 import joint_systems as joint
@@ -86,7 +87,7 @@ def sgd_lag(p, stationary=False):
 
 
 def order(p, frozen=False):
-    """Time to (1 - epsilon) mu of the larger mu over that of the smaller one; frozen attention: v = mu (1 - e^-t)."""
+    """Time of the larger mu to (1 - epsilon) mu over that of the smaller; frozen attention: v = mu (1 - e^-t)."""
     times = (-np.log(p["epsilon"]) if frozen else joint.time_to(k * p["mu"], p["epsilon"]) for k in (p["ratio"], 1))
     return sd.Measured(np.divide(*times), at_most=1 - 1e-13)
 
@@ -118,7 +119,7 @@ def boundary_left(zeros=1):
 
 
 def late_slope(mu, v, z):
-    """Slope of H so late that the last entry to move decides, over the sizes of its terms, and the sign by the law.
+    """Slope of H when only the last entry still moves, over the sizes of its terms, and the sign that the law gives.
 
     mu, v and z at the start are (M,); None where the last two entries are too close to tell.
     """
@@ -138,7 +139,7 @@ def late_slope(mu, v, z):
 
 
 def first_and_last(p, stationary=False):
-    """Whether H falls at t = 0.01/max|mu|, and how clearly it rises at last; with stationary gradient mu it falls."""
+    """Whether H falls at t = 0.01/max|mu|, and its late slope over its terms; `stationary`: gradient mu, H falls."""
     mu = unequal(p)
     if stationary:
         t = HALF / mu.max() * (1 - np.array([[1e-8], [1e-9]]))
@@ -150,7 +151,7 @@ def first_and_last(p, stationary=False):
 
 
 def any_start(p, always_rises=False):
-    """1 if H at last moves against the law, or not clearly, else 0: random signs of mu and starts, some at rest."""
+    """1 if the late change of H has not clearly the sign of the law, else 0; signs of mu and starts are random."""
     mu, rng = unequal(p), np.random.default_rng(p["seed"])
     mu = mu * rng.choice([-1, 1], mu.size)
     v, z = p["of_v"] * np.abs(mu).max() * rng.normal(size=mu.size), p["of_z"] * rng.normal(size=mu.size)
@@ -159,7 +160,7 @@ def any_start(p, always_rises=False):
 
 
 def lost(p, frozen=False):
-    """Share of the final entropy that is missing at its minimum: one token ends at m^2/2, M - 1 tokens at m^2/2 - c."""
+    """1 - minimum over final value of the entropy: one token ends at m^2/2, M - 1 tokens at m^2/2 - c."""
     H = entropy_curve([p["m"], np.sqrt(p["m"] ** 2 - 2 * p["c"])], np.array([1, p["M"] - 1]))[1]
     return sd.Measured(0.0 if frozen else 1 - H.min() / H[-1], at_least=0.85)
 
@@ -182,11 +183,15 @@ CLAIMS = (
                 sd.Box(M=(2, 200, "log"), size=(1e-6, 1e6, "log"), share=(0.01, 0.9999), seed=(0, 10**6))))),
     sd.Claim(
         "joint-stationarity-ends", OWN, "The loss ends stationarity before the divergence",
-        "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the share "
-        "v^2/(2 Y Delta t), v of the stationary law: where this is 10 %, the flow lags by 8.5 to 11.5 %, for Y from "
-        "0.01 to 5. The mean of SGD at h -> 0 lags as the flow does, at two settings.", expected="conditional",
-        conclusion="Holds for labels Y from 0.01 to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, "
-        "and at 62 % for Y = 5. At Y = 15 it fails. SGD lags alike, to {Y = 5:.1f} and {Y = 2:.1f} standard errors.",
+        "With one-token bags, labels Y and squared loss, sqrt(pi/2) erf(v/sqrt 2) lags behind Delta t by the fraction "
+        "v^2/(2 Y Delta t), with v from the law of a stationary gradient: where this fraction is 10 %, the flow lags "
+        "by 8.5 to 11.5 %, for Y from 0.01 to 5. The mean of SGD at h -> 0 has the lag of the flow, at two settings.",
+        expected="conditional",
+        conclusion=(
+            "Holds for labels Y from 0.01 to 5: the lag is 10 % at 16 % of the time of divergence for Y = 1, and at "
+            "62 % for Y = 5. At Y = 15 the law fails. The lag of SGD differs from that of the flow by {Y = 5:.1f} "
+            "standard errors at Y = 5 and {Y = 2:.1f} at Y = 2."
+        ),
         properties=(
             searched("lag of the flow over 10 %, less 1", "flow", end_of_stationarity, WRONG | {"twice the lag":
                 {"factor": 2.0}}, sd.Box(Y=(0.01, 5.0, "log")), beyond={"Y = 15": {"Y": 15.0}}),
@@ -194,11 +199,13 @@ CLAIMS = (
                 cases={"Y = 5": {"Y": 5.0, "end": 0.8}, "Y = 2": {"Y": 2.0, "end": 0.4}}))),
     sd.Claim(
         "joint-order", SOURCE, "Entries with large targets converge first",
-        "A saturating node, v' = (mu - v) e^{v^2/2} from 0, reaches (1 - epsilon) mu the earlier, the larger |mu| is. "
-        "For mu from 6 to 1000 and epsilon from 1e-12 to 0.1 the time is sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3, "
-        "with a relative error of at most 2.5/mu^3.",
-        conclusion="Holds: the order, for every mu and epsilon, follows from the integral for the time, which falls "
-        "with |mu|. The relative error of the law is at most {error of the law, times mu^3:.2f}/mu^3.",
+        "A saturating node, v' = (mu - v) e^{v^2/2} from 0, reaches (1 - epsilon) mu earlier if |mu| is larger. For "
+        "mu from 6 to 1000 and epsilon from 1e-12 to 0.1 the time is sqrt(pi/2)/mu + 1/mu^2 + sqrt(pi/2)/mu^3, with a "
+        "relative error of at most 2.5/mu^3.",
+        conclusion=(
+            "Holds: the time is an integral that falls with |mu|, so the order is proved for every mu and epsilon. "
+            "The relative error of the series for the time is at most {error of the law, times mu^3:.2f}/mu^3."
+        ),
         properties=(
             searched("time of the larger mu over that of the smaller", "closed form", order, FROZEN,
                 sd.Box(mu=(1e-2, 30.0, "log"), ratio=(1.001, 10.0, "log"), epsilon=(1e-9, 0.5, "log")), SEARCH),
@@ -206,31 +213,39 @@ CLAIMS = (
                 sd.Box(mu=(6.0, 1e3, "log"), epsilon=(1e-12, 0.1, "log")), SEARCH))),
     sd.Claim(
         "joint-rebound", SOURCE, "Attention becomes sparse first and denser at last",
-        "From v = z = 0, a saturating node with distinct |mu_l| > 0 first lowers the entropy of attention, softmax(z), "
-        "and raises it from some time on for good.", grade="proved",
-        conclusion="Proved for |mu_l| > 0 that are not all equal: the slowest entry has the least attention, and its "
-        "logit rises last. sympy verifies the formulas for three tokens. In between the entropy may turn again.",
+        "From v = z = 0, a saturating node with distinct |mu_l| > 0 first lowers the entropy of the attention "
+        "softmax(z), and from some time on raises it at all times.", grade="proved",
+        conclusion=(
+            "Proved for |mu_l| > 0 that are not all equal: the slowest entry has the least attention, and its logit "
+            "rises last. The formulas are verified by sympy for three tokens. In between the entropy may turn again."
+        ),
         properties=(
             symbolic("dH/dz_l and the first fall", entropy_left, "M = 3", {"variance over 4": {"constant": 4}}),
             searched("fall at first, rise at last", "closed form", first_and_last, STATIONARY, sd.Box(**MUS), SEARCH))),
     sd.Claim(
-        "joint-rebound-boundary", OWN, "When the entropy falls at last: untouched tokens, and other starts",
-        "From any start the entropy moves last with the sign of mu_s (mu_s - v_s(0)) (zbar - z_s): s has the smallest "
-        "final z of the entries that move, zbar is the mean of the final z under attention. With n entries of mu_l = 0 "
-        "and two that end at alpha < beta, from v = z = 0, it rises last just if alpha (n + e^beta) < beta e^beta.",
+        "joint-rebound-boundary", OWN, "When the entropy falls at late times: tokens that never move, and other starts",
+        "From any start the change of the entropy at late times has the sign of mu_s (mu_s - v_s(0)) (zbar - z_s): s "
+        "is the entry with the smallest final z among those that move, zbar is the mean of the final z under "
+        "attention. From v = z = 0, with n entries of mu_l = 0 and two that end at alpha < beta, the entropy finally "
+        "rises if and only if alpha (n + e^beta) < beta e^beta.",
         conditions=("final z of moving entries differ", "mu_l is not 0 where v_l moves"), grade="proved",
-        conclusion="Proved: the boundary is an identity, which needs no interval proof. Untouched tokens, or a "
-        "slowest entry that starts beyond its target, can make the entropy fall at last.",
+        conclusion=(
+            "Proved by identities. Tokens with mu_l = 0, or a slowest entry that starts beyond its target, can make "
+            "the entropy fall at late times."
+        ),
         properties=(
             symbolic("boundary", boundary_left, "any n, alpha, beta", {"no untouched tokens": {"zeros": 0}}),
             searched("last move against the law", "closed form", any_start, {"always a rise": {"always_rises": True}},
                 sd.Box(**MUS, zeros=(0, 3), of_v=(0.0, 1.5), of_z=(0.0, 1.0)), SEARCH))),
     sd.Claim(
-        "joint-rebound-size", OWN, "The rebound restores nearly all entropy of large targets that are nearly equal",
+        "joint-rebound-size", OWN, "With large, nearly equal targets the entropy almost vanishes before it rises again",
         "Where one token ends at z = m^2/2 and 1 to 199 tokens at m^2/2 - c, m from 5 to 8 and c from 0.1 to 1, the "
         "entropy at its minimum is at most 15 % of that at the end.", expected="conditional",
-        conclusion="Holds for targets of 5 to 8 that are nearly equal: they give all attention to one token before "
-        "they share it. With two tokens, m = 2 and c = 0.5 the minimum is only {m = 2:.0%} below the end.",
+        conclusion=(
+            "Holds for targets of 5 to 8 that are nearly equal: one token gets nearly all attention before the "
+            "others get their share. With two tokens, m = 2 and c = 0.5 the minimum is only {m = 2:.0%} below the "
+            "final entropy."
+        ),
         properties=searched("share of the final entropy missing at its minimum", "closed form", lost, FROZEN,
             sd.Box(m=(5.0, 8.0), c=(0.1, 1.0), M=(2, 200, "log")), SEARCH, beyond=SMALL)),
 )  # fmt: skip

@@ -49,10 +49,10 @@ def end_of_run(instance: Instance) -> Trajectory | None:
 
 
 def difference(instance: Instance, power: int) -> Measured | None:
-    """Slope dz/dt of a run of Eq. (10) near t_end against the mean update of one step, p_n to `power`.
+    """Slope dz/dt of a run of Eq. (10) near t_end against the mean update of one step with p_n^`power`.
 
     The update is that of (4) when class n is drawn, T infinite, with Y of the modified flow, by dense linear algebra.
-    Both are multiplied by t.
+    Both slope and update are multiplied by t.
     """
     run = end_of_run(instance)
     if run is None:
@@ -87,16 +87,21 @@ CLAIM = Claim(
     "clock",
     source="Eq. (10), Theorem 4",
     title="Attention follows Eq. (10) on the clock of the training steps",
-    statement="Attention follows Eq. (10), a plain sum over classes, on the clock t of the training steps on which "
-    "gamma takes s = t/K. Corrected: each class carries its prior p_n; without it (10) runs K times faster than SGD.",
+    statement=(
+        "Attention follows Eq. (10), a plain sum over classes, on the clock t of the training steps on which gamma "
+        "takes s = t/K. Corrected: each class carries its prior p_n; without p_n, (10) runs K times faster than SGD."
+    ),
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n}f_n\circ\dots\ \to\ \dot z_m=\eta_Z\gamma\sum_{n}p_n\,f_n\circ\dots",
     conditions=(
-        "any classes with next tokens of their own: the mean over the drawn class of one step's update under (8)",
-        "SGD itself: V E' small, so that the modified decoder moves attention as the original flow does; small rates",
+        "any classes with next tokens of their own, for the update of one step under (8), averaged over the drawn "
+        "class",
+        "V E' and the rates small, for SGD itself: then the modified decoder moves attention as the original flow does",
     ),
-    conclusion="Each class needs its prior p_n: for equal priors, (10) as printed runs K times faster than SGD. At "
-    "K = V = 5 its logits stay within {K = V = 5, with p_n:.1%} of the mean of SGD with p_n, and differ by {K = V = "
-    "5, as printed:.0%} as printed.",
+    conclusion=(
+        "Each class needs its prior p_n: for equal priors, (10) as printed runs K times faster than SGD. At K = V = "
+        "5 the logits of (10) with p_n stay within {K = V = 5, with p_n:.1%} of the mean of SGD; those of (10) as "
+        "printed differ from it by {K = V = 5, as printed:.0%}."
+    ),
     expected="corrected",
     properties=(
         Property(

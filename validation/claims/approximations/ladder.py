@@ -47,7 +47,7 @@ DOMAIN = replace(
 
 
 def first_gaps(instance: Instance) -> list[float]:
-    """Gap of z for t -> 0: mean field to exact beta, and exact to leading beta, relative to the largest |z|.
+    """Gaps of z for t -> 0, from mean field to exact beta and from exact to leading beta, relative to the largest |z|.
 
     At the start alpha = 1/V, so Y = F C with C[k] = e_k - 1/V in the mean field, and F G^-1 C in the modified flow.
     """
@@ -69,7 +69,7 @@ def largest_first_gap(instance: Instance) -> Measured:
 
 
 def gap_of_decoder(instance: Instance) -> Measured:
-    """Wrong theory: attention is as far off as the decoder, |Y_modified - Y|/|Y|; with the leading beta's gap."""
+    """Wrong theory: the first gap is the decoder's, |Y_modified - Y|/|Y|; the larger of the two gaps."""
     K, V, G = instance.num_classes, instance.vocab_size, instance.gram
     # Columns of Y = F C beyond the K next tokens are equal and of order 1/V.
     C = np.column_stack([np.eye(K) - 1 / V, np.full(K, -np.sqrt(max(V - K, 0)) / V)])
@@ -85,7 +85,7 @@ def at(vocab_size: float, share: float = 0.03) -> Instance:
 
 
 def gap_of(instance: Instance, rungs: list[str]) -> Measured:
-    """Largest gap of z between these rungs of flows and the rungs above."""
+    """Largest gap of z between each of these rungs of flows and the rung above it."""
     t = np.geomspace(1, instance.t_end, 12)
     gaps = ladder(instance.classes, instance.eta_Y, instance.eta_Z, t, seeds=0, max_steps=1).gaps.gap
     return Measured(gaps.sel(rung=rungs, observable="z").max(), at_most=TOLERANCE)
@@ -109,25 +109,30 @@ CLAIM = Claim(
     "ladder",
     source="own; ladder of approximations",
     title="With small rates, slow attention and weak correlation every approximation is good",
-    statement="With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
-    "closed form stays within 5 % of the one above. Corrected: all rungs but two do, at any V, while (K-1) rho is "
-    "small. For equal overlaps rho the leading beta is off by (1 + (1-1/V) rho)/(1 + (V-1) rho) at every t, and the "
-    "modified decoder for t -> 0 by E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 + (K-1) rho)): for rho "
-    "up to K/V the larger of these two gaps is at least (sqrt(5)-1)/2 = 0.62. For any overlaps at weak correlation it "
-    f"is at least {LEAST_GAP:g} as t -> 0. For rho beyond K/V, at equal overlaps and fixed V/K, the two gaps for "
-    "t -> 0 tend to (V/K - 1 + rho)/(1 - rho) and 0 as K -> infinity: at V = K both are small where rho is.",
+    statement=(
+        "With small rates, slow attention and weak correlation, there are V at which every rung from SGD to the "
+        "closed form stays within 5 % of the one above. Corrected: this holds for all rungs but two, at any V, while "
+        "(K-1) rho is small. For equal overlaps rho the gap of the leading beta is (1 + (1-1/V) rho)/(1 + (V-1) rho) "
+        "at every t, and that of the modified decoder for t -> 0 is E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 "
+        "+ (K-1) rho)): for rho up to K/V the larger of these two gaps is at least (sqrt(5)-1)/2 = 0.62. For any "
+        f"overlaps at weak correlation the larger gap is at least {LEAST_GAP:g} as t -> 0. For rho beyond K/V, at "
+        "equal overlaps and fixed V/K, the two gaps for t -> 0 tend to (V/K - 1 + rho)/(1 - rho) and 0 as K -> "
+        "infinity: at V = K both gaps are small if rho is small."
+    ),
     latex=r"\max\left(E'V,\ \frac{1}{1+V\rho}\right)\ \geq\ \frac{\sqrt{5}-1}{2}\quad(t\to0,\ V\gg K)",
     conditions=(
         "for t -> 0: equal priors, weak correlation, any V >= K, queries and overlaps",
         "5 % for the other rungs: (K-1) rho <= 0.04, eta_Z/eta_Y = 1e-3, t <= 2 K ln V/eta_Y, one query, one common "
         "token, equal profiles",
     ),
-    conclusion="For equal weak overlaps and V >> K, the modified decoder or the leading form of beta is off by half "
-    "at the start. The ladder is the row of approximations from SGD over the mean field, the modified decoder and "
-    "the leading beta to the closed form; a gap is the difference of two neighbours over the change of z. On runs "
-    "with K = 10 and f_n.f_k = 0.0036 the larger of the two gaps is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V "
-    "= 1e5. The other rungs of flows stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and "
-    "reach {common token 0.2, V = 1000:.0%} with a common token of 0.2.",
+    conclusion=(
+        "For equal weak overlaps and V >> K, the modified decoder or the leading form of beta errs by half or more at "
+        "the start. The ladder is the sequence of approximations SGD, mean field, modified decoder, leading beta, "
+        "closed form; a gap is the difference of two neighbours over the change of z. On runs with K = 10 and f_n.f_k "
+        "= 0.0036 the larger of the gaps of these two rungs, modified decoder and leading beta, is {V = 178:.2f} at V "
+        "= 178 and {V = 1e5:.0f} at V = 1e5. The other rungs of flows stay below {largest gap of z of the other rungs "
+        "of flows: V = 100:.1%}, and reach {common token 0.2, V = 1000:.0%} with a common token of 0.2."
+    ),
     expected="corrected",
     properties=(
         Property(

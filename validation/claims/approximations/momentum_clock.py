@@ -1,4 +1,4 @@
-"""Momentum: what a step of training is worth in the time of the mean field."""
+"""Momentum: how much time of the mean field passes in one step of training."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,17 +38,17 @@ DOMAIN = replace(
 
 
 def momentum_of(instance: Instance) -> float:
-    """Momentum of the instance; without one, that of the paper's experiments."""
+    """Momentum of the instance; if it is 0, that of the paper's experiments."""
     return instance.momentum or 0.9
 
 
 def steps_of(instance: Instance) -> int:
-    """Steps i to t_end on the clock i/(1-mu)."""
+    """Number i of steps until t_end on the clock i/(1-mu)."""
     return max(1, round(instance.t_end * (1 - momentum_of(instance))))
 
 
 def change(instance: Instance) -> float:
-    """Share x = eta t by which gradients change over the run."""
+    """Relative change x = eta t of gradients over the run."""
     return max(instance.eta_Y, instance.eta_Z) * instance.t_end
 
 
@@ -71,8 +71,8 @@ def descent(instance: Instance) -> Trajectory:
 def lag_over_steps(instance: Instance) -> float:
     """D/(i-D) (1+x)/(1-x), x = eta t.
 
-    The fall between two times is their difference times a gradient, which changes by the share x. Before D steps the
-    bound D/(i-D) is none: it is measured against the last step at which it is 1; x may exceed 1 beyond the conditions.
+    The fall of the loss between two times is their difference times a gradient, whose relative change is x. Up to D
+    steps there is no bound D/(i-D); the value where it is 1 is then used. x may exceed 1 outside the conditions.
     """
     mu, x = momentum_of(instance), change(instance)
     lag = mu / (1 - mu)
@@ -110,15 +110,19 @@ CLAIM = Claim(
     "momentum-clock",
     source="own; clock of Section 6's experiments",
     title="Momentum runs the clock 1/(1-mu) times faster",
-    statement="Step i of (stochastic) gradient descent with heavy-ball momentum mu is time i/(1-mu) of the mean field. "
-    "It holds late, with an error of order 1/i, and not in the first 1/(1-mu) steps.",
+    statement=(
+        "Step i of (stochastic) gradient descent with heavy-ball momentum mu is time i/(1-mu) of the mean field. "
+        "This holds for i >> 1/(1-mu), with an error of order 1/i, and not in the first 1/(1-mu) steps."
+    ),
     latex=r"t=\frac{i}{1-\mu}\quad(i\gg\tfrac{1}{1-\mu}),\qquad "
     r"t_i=\frac{1}{1-\mu}\Bigl(i-\mu\frac{1-\mu^i}{1-\mu}\Bigr)",
     conditions=("eta i/(1-mu) at most 0.1: gradients change little", "i at least 10/(1-mu)"),
-    conclusion="Holds late, with an error of order 1/i at step i; it does not hold in the first 1/(1-mu) steps. At "
-    "step 1 and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall; the clock that "
-    "counts how velocity builds up is right there. At step 2000 the mean logits of SGD differ from the mean field by "
-    "{step 2000 of SGD:.1%} of the largest logit.",
+    conclusion=(
+        "Holds at late steps i, with an error of order 1/i; it does not hold in the first 1/(1-mu) steps. At step 1 "
+        "and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall; the second clock, "
+        "t_i, which counts how velocity builds up, is right there. At step 2000 the mean logits of SGD differ from "
+        "the mean field by {step 2000 of SGD:.1%} of the largest logit."
+    ),
     expected="conditional",
     properties=(
         Property(

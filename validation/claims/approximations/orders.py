@@ -1,4 +1,4 @@
-"""Orders: how fast every approximation of the ladder gets better with its small parameter."""
+"""Orders: the power of its small parameter with which the error of each approximation of the ladder falls."""
 
 from functools import cache, partial
 
@@ -13,7 +13,7 @@ def fits() -> dict[str, Fit]:
 
 
 def distance(name: str, wrong: bool = False) -> Measured:
-    """Distance of a fitted order, or of its wrong theory's, from theory; noise and further terms explain the bound."""
+    """Distance from theory of a fitted order, or of a `wrong` theory's; the bound allows noise and further terms."""
     fit = fits()[name]
     order = fit.wrong_order if wrong else fit.order.corrected
     return Measured(abs(order - fit.expected), at_most=min(fit.order.margin(), DECISIVE))
@@ -39,14 +39,19 @@ CLAIM = Claim(
     "orders",
     source="own; ladder of approximations",
     title="Every approximation errs at the order that theory gives",
-    statement="At fixed eta t the gap from descent to the mean field is O(eta), the bias of sequences of length T is "
-    "O(1/T), seeds spread by O(sqrt(eta/batch)) and their mean by 1/sqrt(seeds), the reduced system (13) errs by "
-    "O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is not too small.",
+    statement=(
+        "At fixed eta t the gap from descent to the mean field is O(eta), the bias of sequences of length T is "
+        "O(1/T), the spread of seeds is O(sqrt(eta/batch)) and that of their mean O(1/sqrt(seeds)), and the reduced "
+        "system (13) errs by O(lambda_1). The leading beta errs by O(1/(V lambda_1)): it needs an overlap that is "
+        "not too small."
+    ),
     latex=r"O(\eta),\quad O(1/T),\quad O(\sqrt{\eta/B}),\quad O(1/\sqrt{\text{seeds}}),\quad O(\lambda_1),\quad "
     r"O\!\left(\tfrac{1}{V\lambda_1}\right)",
-    conclusion="Holds: the fitted orders agree, and wrong theories give others. The fitted exponents are off by "
-    "{exact to leading beta, in lambda_1:.1g} for flows, {bias of finite T, in 1/(T-1):.1g} for finite T, and "
-    "{spread of the seeds, in eta at batch 1:.1g} for the spread of seeds.",
+    conclusion=(
+        "Holds: the fitted orders agree with theory, and the orders that wrong theories give do not. The fitted "
+        "exponents are off by {exact to leading beta, in lambda_1:.1g} for flows, {bias of finite T, in 1/(T-1):.1g} "
+        "for finite T, and {spread of the seeds, in eta at batch 1:.1g} for the spread of seeds."
+    ),
     properties=tuple(
         Property(
             "distance of the fitted order from theory",

@@ -36,10 +36,10 @@ FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u
 
 @cache
 def turn(smaller: float, larger: float, num_classes: int) -> tuple[float, float]:
-    """K (eta_Z/eta_Y) u^2 at which the distinct tokens of one half of K classes turn, and its law; K/V = 1e-5.
+    """K (eta_Z/eta_Y) u^2 at which the logits of distinct tokens of half of K classes turn, and its law; K/V = 1e-5.
 
-    f_n of the halves has the parts `smaller` and `larger` of the common token, and one distinct token. Attention is as
-    fast as it takes for the law of the second half to be reached at u = eta_Y t/K = FIRST.
+    f_n of the halves has the parts `smaller` and `larger` of the common token, and one distinct token. eta_Z/eta_Y is
+    such that by the law the tokens of the second half turn at u = eta_Y t/K = FIRST.
     """
     K, c, u = num_classes, np.array([smaller, larger]), np.linspace(0.8, 1.05, 1001) * FIRST
     law = analytic.turn_of_distinct_tokens_of_many_classes(c)[1]
@@ -52,13 +52,13 @@ def turn(smaller: float, larger: float, num_classes: int) -> tuple[float, float]
 
 
 def error_of_turn(at: Mapping[str, float], of_classes: bool = True) -> Measured:
-    """Relative error of the law, or of (eta_Z/eta_Y) u^2 = 4.5; the law leaves out u, K/V and 1/K."""
+    """Relative error of the law, or of (eta_Z/eta_Y) u^2 = 4.5; the law neglects u, K/V and 1/K."""
     found, law = turn(at["smaller"], at["larger"], 2 * round(at["K"] / 2))
     return Measured(abs(found / (law if of_classes else 4.5 * at["K"]) - 1), at_most=5e-3)
 
 
 def falls_when_fast(instance: Instance) -> Measured | None:
-    """Wrong theory: eta_Z/eta_Y does not matter: the falls in a run with eta_Z 1000 times larger."""
+    """Wrong theory, eta_Z/eta_Y does not matter: the falls in a run with eta_Z 1000 times larger."""
     return falls(replace(instance, eta_Z=1e3 * instance.eta_Z), MEAN_FIELD)
 
 
@@ -78,23 +78,26 @@ CLAIM = Claim(
     "slow-attention",
     source="Assumption 1(c), Theorem 2(a)",
     title="eta_Y much larger than eta_Z lets all distinct tokens gain attention",
-    statement="With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong "
-    "correlation. How much larger depends on the classes and on t_end: by linear response memory must take less than "
-    "xi_n. No eta_Z/eta_Y alone is slow enough for all classes and times: for K -> infinity classes of unequal "
-    "profiles, K << V and u = eta_Y t/K << 1, the tokens that fall later stop rising at a fixed K (eta_Z/eta_Y) u^2. "
-    "Under Eq. (10), whose decoder depends on the attention of the moment only, the same tokens rise in the runs "
-    "measured here.",
+    statement=(
+        "With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. How "
+        "much larger eta_Y must be depends on the classes and on t_end: by linear response the decoder's memory must "
+        "be less than xi_n. No value of eta_Z/eta_Y is small enough for all classes and times: for K -> infinity "
+        "classes of unequal profiles, K << V and u = eta_Y t/K << 1, the tokens that fall later stop rising at a "
+        "fixed K (eta_Z/eta_Y) u^2. Under Eq. (10), whose decoder depends only on the present attention, the same "
+        "tokens rise in the runs measured here."
+    ),
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     conditions=(
         "xi_n > 0 with frozen attention, original flow",
-        "by linear response, the share of xi_n that memory takes plus 10 times the largest |change of ln f| is below 1 "
-        "up to t_end",
+        "by linear response, memory over xi_n plus 10 times the largest |change of ln f| is below 1 up to t_end",
     ),
-    conclusion="How much larger depends on the classes and the duration: no ratio eta_Z/eta_Y is slow enough for "
-    "all. Under the condition the sign is tested; where tokens of unequal profiles turn is a law, tested to 0.5 %. A "
-    "token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by "
-    "{theorem2a-strong-slow:.1e} of the largest logit; one of F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} "
-    "standard errors), and rises under Eq. (10).",
+    conclusion=(
+        "How much larger depends on the classes and on the duration: no ratio eta_Z/eta_Y is small enough for all. "
+        "Under the condition the sign of the rate is tested; a law for the time at which tokens of unequal profiles "
+        "turn is tested to 0.5 %. A token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 "
+        "by t = 20000/eta_Y, by {theorem2a-strong-slow:.1e} of the largest logit; a token of the instance of finding "
+        "F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} standard errors), and rises under Eq. (10)."
+    ),
     expected="conditional",
     properties=(
         replace(

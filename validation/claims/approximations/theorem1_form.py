@@ -46,7 +46,7 @@ class OriginalFlow(NamedTuple):
     U : (N, K) array
         U_n = C[n, n], eta_Y p_n int (1 - alpha_n) dt.
     S : (N,) array
-        Largest difference between two wrong logits of a class, so far.
+        Largest difference between two wrong logits of a class up to t.
     beta : (N, K, K) array
         beta_nk/iota_n, 0 on the diagonal.
     """
@@ -59,7 +59,10 @@ class OriginalFlow(NamedTuple):
 
 @lru_cache(maxsize=2)
 def original_flow(instance: Instance) -> OriginalFlow | None:
-    """The flow up to t_end; None if the solver fails. Each C[n, k] has its own accuracy: off the diagonal it is 1/V."""
+    """The flow up to t_end; None if the solver fails.
+
+    Each C[n, k] is accurate relative to its own size, which is about 1/V off the diagonal.
+    """
     run = flow(instance, ORIGINAL, method="LSODA", rtol=1e-10, atol=1e-30)
     if run is None:
         return None
@@ -96,8 +99,9 @@ def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0
 def excess(instance: Instance, run: OriginalFlow, ratio: Floats) -> Floats:
     """Distance from 1 of `ratio`, beta_nk (V-1) U_n/(iota_n U_k), over what the spread of wrong logits allows.
 
-    All shares of wrong outputs lie in exp(+-S)/(V-1), at any one time and on average over the past, and beta_nk is
-    U_k (1 - alpha_n) times share_k[n] + share_n[k] - sum_j share_k[j] share_n[j].
+    Each wrong output has a share between exp(-S)/(V-1) and exp(S)/(V-1) of the probability of all wrong outputs, at
+    any time and on average over the past, and beta_nk is U_k (1 - alpha_n) times share_k[n] + share_n[k] - sum_j
+    share_k[j] share_n[j].
     """
     rest = 1 / (instance.vocab_size - 1)
     S = run.S[:, None, None]
@@ -127,7 +131,7 @@ def beta_over_all_outputs(instance: Instance, run: OriginalFlow) -> Floats:
 
 
 def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
-    """S over its bound: largest G_kj U_j, j != k, plus exp(S) sum_m G_km U_m/(V-1)."""
+    """S over its bound, the largest G_kj U_j, j != k, plus exp(S) sum_m G_km U_m/(V-1)."""
     G = instance.gram
     pairs = ((G - np.eye(len(G))) * run.U[:, None, :]).max(axis=(1, 2))
     rest = np.exp(np.minimum(run.S, 300.0)) * (run.U @ G).max(axis=1) / (instance.vocab_size - 1)
@@ -135,7 +139,7 @@ def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
 
 
 def printed_size(instance: Instance, run: OriginalFlow) -> Floats:
-    """|ln| of xi_n/iota_n = sum_k beta_nk G_nk/iota_n under the original flow over -E'_nn, the printed order."""
+    """|ln of xi_n/iota_n over the printed -E'_nn|, xi_n/iota_n = sum_k beta_nk G_nk/iota_n of the original flow."""
     original = np.maximum((run.beta * instance.gram).sum(axis=2), 1e-300)
     return np.abs(np.log(original / (np.diag(np.linalg.inv(instance.gram)) - 1)))
 
@@ -150,16 +154,23 @@ CLAIM = Claim(
     "theorem1-form",
     source="Theorem 1, Eqs. (9), (86)-(88)",
     title="beta of the gradient is of the order of E'",
-    statement="The gradient g_n = gamma (iota_n f_n - sum_k beta_nk f_k) with beta_nk of the order of E'_nk drives "
-    "attention. Corrected: under the original flow beta_nk = (iota_n/(V-1)) U_k/U_n times a factor between "
-    "2 exp(-S) - exp(S) and 2 exp(S) - exp(-S), U_n = eta_Y p_n int (1 - alpha_n) dt (about V h_n, equal for equal "
-    "priors) and S the largest difference between two wrong logits of a class so far, at most about the largest "
-    "f_n.f_k V h.",
+    statement=(
+        "The gradient g_n = gamma (iota_n f_n - sum_k beta_nk f_k) with beta_nk of the order of E'_nk drives "
+        "attention. Corrected: under the original flow beta_nk = (iota_n/(V-1)) U_k/U_n times a factor between 2 "
+        "exp(-S) - exp(S) and 2 exp(S) - exp(-S), U_n = eta_Y p_n int (1 - alpha_n) dt (about V h_n, equal for equal "
+        "priors) and S the largest difference up to t between two wrong logits of a class, at most about the largest "
+        "f_n.f_k V h."
+    ),
     latex=r"\beta_{nk}\approx E'_{nk}\ \to\ \beta_{nk}\approx\frac{\iota_n}{V-1}\frac{U_k}{U_n}",
-    conditions=("attention slower than the decoder: frozen, or eta_Z/eta_Y = 1e-3", "every class its own next token"),
-    conclusion="The premise of Theorem 1, the modified decoder, changes attention strongly: under the original flow "
-    "beta is of the order of 1/(V-1), and not of E'. The common logit moves under Eq. (10) {V = 1,000:.4g} times as "
-    "far as in the mean field at V = 1,000 and {V = 100,000:.4g} times at V = 100,000 (K = 10).",
+    conditions=(
+        "attention slower than the decoder: frozen, or eta_Z/eta_Y = 1e-3",
+        "every class has a next token of its own",
+    ),
+    conclusion=(
+        "The modified decoder, the premise of Theorem 1, changes attention strongly: under the original flow beta is "
+        "of the order of 1/(V-1), and not of E'. The common logit moves under Eq. (10) {V = 1,000:.4g} times as far "
+        "as in the mean field at V = 1,000 and {V = 100,000:.4g} times at V = 100,000 (K = 10)."
+    ),
     expected="corrected",
     properties=(
         Property(

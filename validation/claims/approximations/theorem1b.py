@@ -49,7 +49,7 @@ RUNS = replace(
 def over_logarithm(instance: Instance, logarithm: Callable[[Floats, int], Floats | float]) -> Measured:
     """Largest gamma_n eta_Y p_n t over a logarithm of x = eta_Y p_n t and V, over classes and late times.
 
-    40 times from the start of late times to t_end; where that is before, t_end.
+    There are 40 times from the start of late times to t_end, or t_end alone where it is before late times.
     """
     V, ends = instance.vocab_size, instance.prior * instance.horizon
     start = 2 * analytic.u_plus(V)
@@ -67,7 +67,7 @@ def ln_in_transitions(x: Floats, V: int) -> Floats:
 def order_of_run(
     instance: Instance, logarithm: Callable[[Floats, int], Floats | float] = lambda x, V: np.log1p(V * x)
 ) -> Measured | None:
-    """The same over ln(1 + V x), gamma_n = w_n[n] (1 - alpha_n[n]) measured in the mean field, attention moving."""
+    """Largest gamma_n x over ln(1 + V x), gamma_n = w_n[n] (1 - alpha_n[n]) of the mean field with moving attention."""
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
     run = flow(instance, MEAN_FIELD, save_decoder=True, method="compiled", atol=1e-12)
     if run is None:
@@ -92,17 +92,21 @@ CLAIM = Claim(
     "theorem1b",
     source="Theorem 1(b), Section 6",
     title="After the transition gamma = O(K ln(eta_Y t/K)/(eta_Y t))",
-    statement="For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: "
-    "O(K ln(V eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; p_n t in place of t/K for priors p_n.",
+    statement=(
+        "For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: O(K ln(V "
+        "eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; for priors p_n, t/K becomes p_n t."
+    ),
     latex=r"\gamma=O\!\left(\frac{K\ln(\eta_Y t/K)}{\eta_Y t}\right)\ \to\ "
     r"\gamma\leq\frac{2K\ln(V\eta_Y t/K)}{\eta_Y t}",
     conditions=(
         "one constant for every V",
         "closed form: any classes; mean field: equal priors, weak correlation, own next tokens, eta_Z/eta_Y <= 0.1",
     ),
-    conclusion="The logarithm must be ln(V eta_Y t/K): with the printed one no constant suffices for all V. With "
-    "the printed logarithm the constant is {V = 100} at V = 100 and {V = 1e12} at V = 1e12; with the corrected one "
-    "it is at most {gamma_n eta_Y p_n t over ln(V eta_Y p_n t)}. It approaches 2 at t0 as V grows.",
+    conclusion=(
+        "The logarithm must be ln(V eta_Y t/K): with the printed one no constant suffices for all V. With the "
+        "printed logarithm the constant is {V = 100} at V = 100 and {V = 1e12} at V = 1e12; with the corrected one "
+        "it is at most {gamma_n eta_Y p_n t over ln(V eta_Y p_n t)}, and approaches 2 at t0 as V grows."
+    ),
     expected="corrected",
     properties=(
         of_gamma(

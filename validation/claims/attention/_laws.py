@@ -1,4 +1,4 @@
-"""Laws of the logits' rates and changes, tested to 1.1 times the law: Theorem 2, Corollary 2 and linear response."""
+"""Laws of the logits' rates and changes: Theorem 2, Corollary 2, linear response. Tests reject 1.1 times a law."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -52,7 +52,7 @@ LINEAR = ALLOWANCE * SMALL
 def compared(at: Instance, drift: Floats, tokens: Tokens | None = None) -> Measured:
     """`drift` (Q, M) against the rates of Eq. (10) by dense linear algebra at z(0), t_end, over what rounding allows.
 
-    Both routes solve with the Gram matrix: rounding times its condition number, some hundred operations deep.
+    Both routes solve linear systems with the Gram matrix, so some hundred roundings grow by its condition number.
     """
     expected, g = drift_at_end(at)
     size = (at.prior * np.linalg.norm(g, axis=1)).max()
@@ -76,8 +76,8 @@ def by_law(
 ) -> Measured:
     """Rates sum_n p_n xi_n f_nl^2 (1 - [l common]/|common part of f_n|^2) of logits against Eq. (10), `compared`.
 
-    It is (98) for distinct tokens, (100) for a single common one, and holds for one query with proportional common
-    parts: there f_kl = f_nl f_n.f_k/|common part of f_n|^2.
+    The law is (98) for distinct tokens and (100) for a single common one. It also holds for one query with
+    proportional common parts: there f_kl = f_nl f_n.f_k/|common part of f_n|^2.
     """
     _, f = dense_attention(instance.classes, start_of(instance))
     h, V = heights(instance), float(instance.vocab_size)

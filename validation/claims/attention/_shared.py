@@ -1,4 +1,4 @@
-"""What the claims on attention share: domains, paths that turn back, the speed xi_n, and wrong theories."""
+"""What the claims on attention share: domains, logits that reverse their direction, the speed xi_n, wrong theories."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -76,13 +76,13 @@ SIGNS: dict[Tokens, float] = {distinct_tokens: 1.0, common_tokens: -1.0}
 
 
 def row_sum(instance: Instance) -> float:
-    """Largest sum_{j != k, n} E_kj max(1, p_j/p_k) over k and n: at most 1, xi_n > 0 at every t. 0: a common token.
+    """Largest sum_{j != k, n} E_kj max(1, p_j/p_k) over k and n, 0 for one common token; where <= 1, xi_n > 0 at all t.
 
     xi_n is w.((V-1) h_n E_n + h) with w = (I+E_o)^{-1} E_n, o the other classes, h_k = h(p_k t). If E_o h <= h, entry
     by entry, the spectral radius of E_o is at most 1 (Collatz and Wielandt), so (I - E_o^2)^{-1} has no negative entry
     and h.w = ((I - E_o) h).(I - E_o^2)^{-1} E_n >= 0; the other term is positive since I + E_o is. h is concave in
-    p_k t, so h_j/h_k <= max(1, p_j/p_k). Equal priors: |lambda_1(E)| <= 1/sqrt(K-2) is enough (Cauchy and Schwarz).
-    With a single common token every entry of w is positive at once.
+    p_k t, so h_j/h_k <= max(1, p_j/p_k). For equal priors |lambda_1(E)| <= 1/sqrt(K-2) is enough (Cauchy and Schwarz).
+    With a single common token every entry of w is positive without a condition.
     """
     K = instance.num_classes
     if K < 3 or common_tokens(instance.classes).size == 1:
@@ -101,7 +101,7 @@ SMALL_OVERLAPS = Requirement(
 
 
 def some(kind: str, tokens: Tokens) -> Requirement:
-    """There are tokens of a kind."""
+    """Requirement that there are `tokens` of a kind, distinct or common."""
     return Requirement(
         f"a {kind} token", f"{kind} tokens >= 1", lambda i: tokens(i.classes).size, at_least=1, defining=True
     )
@@ -127,9 +127,9 @@ def start_of(instance: Instance) -> Floats:
 def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured | None:
     """Largest fall of a distinct logit below its maximum so far, or rise of a common one, over the largest |z - z(0)|.
 
-    A fall is more than FALL. Where there is none, the number is minus the smallest gain after the steepest part of a
-    path, over the path's largest value, so that a search can follow it towards a fall. A move of less than rounding is
-    none, and logits of classes that overlap no other class do not move.
+    A fall is a number above FALL. Without a fall, the number is minus the smallest gain after the steepest part of a
+    path, over the path's largest value, so that a search can follow it towards a fall. Moves below rounding do not
+    count, and logits of classes that overlap no other class do not move.
     """
     run = flow(instance, rung)
     if run is None:
@@ -205,7 +205,7 @@ def heights(instance: Instance) -> Floats:
 
 
 def speed(instance: Instance) -> Measured:
-    """Smallest xi_n of Eq. (10) at z(0) and t_end, over the size of its terms: f_n regressed on the other f_k.
+    """Smallest xi_n of Eq. (10) at z(0) and t_end, over the size of its terms, from f_n regressed on the other f_k.
 
     Every state (z, t) is the start of another instance, so the start is no restriction.
     """

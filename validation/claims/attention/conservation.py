@@ -37,8 +37,8 @@ def drift(instance: Instance, rung: str) -> Measured | None:
 def over_rounding(instance: Instance, rung: str, run: Trajectory, sums: float) -> Measured:
     """Row sums over what rounding allows along a run.
 
-    An evaluation rounds each of M tokens (V outputs are one column with a multiplicity, so they count as classes do)
-    by eps times the largest value; in the worst case all add up.
+    An evaluation rounds each of M tokens by eps times the largest value; in the worst case all roundings add up.
+    Columns of Y are counted per class, since equal outputs are one column with a multiplicity.
     """
     # |Y| is at most about V h <= ln(V eta_Y t) at a column, times the multiplicity in the row sum. Where classes
     # overlap it is larger by the inverse of G, as the mean field learns them apart, but at most eta_Y t.

@@ -36,7 +36,7 @@ from snapdyn.validation.statement import (
 
 
 def spread_of_profiles(instance: Instance) -> float:
-    """Largest difference of (classes' common profiles, each with sum 1), relative to the token's largest share."""
+    """Largest difference between classes in a token's share of the common part, relative to its largest share."""
     common = (instance.P * np.exp(starts(instance)))[:, common_tokens(instance.classes)]
     shares = common / np.maximum(common.sum(axis=1, keepdims=True), 1e-300)
     return (np.ptp(shares, axis=0) / shares.max(axis=0)).max(initial=0.0)
@@ -81,7 +81,7 @@ def trained(instance: Instance) -> Measured:
 def two_classes(ratio: float, overlap: float) -> float:
     """Rate of a common token with f_1l/f_2l = `ratio`, over the largest rate, by dense algebra; f_1.f_2 = `overlap`.
 
-    The token takes up half of the overlap at most; a second common token, equal in both classes, fills the rest.
+    The token contributes at most half of the overlap; a second common token, equal in both classes, gives the rest.
     """
     token = np.sqrt(overlap / 2) / np.array([1.0, ratio])
     common = np.column_stack([token, [np.sqrt(overlap - token.prod())] * 2])
@@ -90,7 +90,7 @@ def two_classes(ratio: float, overlap: float) -> float:
 
 
 def grows(ratio: float, overlap: float, mean: float) -> Measured:
-    """Rate of a common token, with the other sign where it falls by theory: where f_1.f_2 `mean` < 1."""
+    """Rate of a common token; its sign is changed where the token falls by theory, that is where f_1.f_2 `mean` < 1."""
     return Measured(two_classes(ratio, overlap) * np.sign(overlap * mean - 1), at_least=0.0, error=IDENTITY_ERROR)
 
 
@@ -120,14 +120,17 @@ CLAIM = Claim(
         "one query",
         "common parts of the classes proportional: P(l|n) = rho_l tau_n",
         "one class per next token",
-        "mean field: memory takes less than the common logits' rate, by linear response",
+        "mean field: by linear response, the decoder's memory lowers the common logits' rate by less than its size",
     ),
-    conclusion="Under (10) it holds for one query and proportional common parts; the mean field also needs little "
-    "memory. There f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n (1 - "
-    "|f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a common token "
-    "can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and with two queries of "
-    "unequal size by {two queries of unequal size:.0%}. Runs test the sign of the rate. Its size is tested under Eq. "
-    "(10), at every state, where 1.1 times the law fails; in the mean field it is not tested.",
+    conclusion=(
+        "Under (10) it holds for one query and proportional common parts; the mean field also needs little memory of "
+        "the decoder. Under these conditions f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum "
+        "rho^2) sum_n p_n xi_n (1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) "
+        "depends on n a common token can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, "
+        "and by {two queries of unequal size:.0%} with two queries of unequal size. Runs test the sign of the rate. "
+        "The size of the rate is tested under Eq. (10), at every state, where 1.1 times the law fails; in the mean "
+        "field the size is not tested."
+    ),
     expected="conditional",
     properties=(
         one_way(

@@ -28,7 +28,7 @@ def moved(instance: Instance) -> Instance:
 
 
 def kernel(instance: Instance) -> Measured:
-    """Eq. (10) with exact beta as the system of `sd.ModifiedDecoder` has it, compared."""
+    """Eq. (10) with exact beta, as `sd.ModifiedDecoder` computes it, against dense linear algebra."""
     at = moved(instance)
     drift = start_of(at) * 0.0
     system = ModifiedDecoder(at.classes, at.eta_Y, at.eta_Z, z_initial=at.start)
@@ -47,7 +47,7 @@ def per_round(instance: Instance) -> Measured:
 
 
 def printed_sign(instance: Instance) -> Measured:
-    """Wrong theory (F5): beta with the printed sign of (88); it is stated for equal priors, which are put here."""
+    """Wrong theory (F5): beta with the printed sign of (88); (88) is for equal priors, so the instance gets these."""
     at, V = moved(replace(instance, weights=np.ones(instance.num_classes))), instance.vocab_size
     _, f = dense_attention(at.classes, start_of(at))
     _, beta = analytic.speed_coefficients(np.eye(len(f)) - np.linalg.inv(at.gram), V, form="printed")
@@ -60,13 +60,17 @@ CLAIM = Claim(
     "lemma4",
     source="Lemma 4, Eq. (10)",
     title="Attention follows Eq. (10) under the modified decoder",
-    statement="z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
-    "batch-size-1 step; printed without p_n, per round.",
+    statement=(
+        "z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
+        "batch-size-1 step; the paper prints it without p_n, per round of K steps."
+    ),
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",
     conditions=("modified decoder flow", "one class per next token"),
-    conclusion="Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). The "
-    "coefficients beta are proved for any number of classes; the gradient in z is proved for three tokens, and holds "
-    "for any number by symmetry: an entry contains its own token, one other, and the norm of all.",
+    conclusion=(
+        "Holds per round, as printed; per batch-size-1 step each class carries its prior p_n (F7). The coefficients "
+        "beta are proved for any number of classes; the gradient in z is proved for three tokens, and holds for any "
+        "number by symmetry: an entry of it contains its own token, one other token, and the norm over all tokens."
+    ),
     properties=(
         Property(
             "kernel of (10) with exact beta against Y (e - alpha) by dense linear algebra, over what rounding allows",

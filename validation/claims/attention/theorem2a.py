@@ -34,7 +34,7 @@ from snapdyn.validation.statement import (
 
 
 def opposite_sign(instance: Instance) -> Measured:
-    """Wrong theory: xi_n/gamma with E' = (I+E)^{-1} - I, as appendix D.1 prints it; smallest over the largest."""
+    """Wrong theory: smallest over largest |xi_n|, with E' = (I+E)^{-1} - I as appendix D.1 prints it."""
     E_prime = np.linalg.inv(instance.gram) - np.eye(instance.num_classes)
     _, beta = analytic.speed_coefficients(E_prime, instance.vocab_size)
     xi = (beta * instance.gram).sum(axis=1)
@@ -42,7 +42,7 @@ def opposite_sign(instance: Instance) -> Measured:
 
 
 def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
-    """|ln| of the time of the first fall, `factor` times linear response's, over that of the run's first peak."""
+    """|ln of a ratio of times|: first fall by linear response, times `factor`, over the first peak of the run."""
     run = flow(instance, MEAN_FIELD, 2000)
     if run is None:
         return None
@@ -51,7 +51,7 @@ def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
 
 
 def of_f10(ratio: float, t_end: float = 1e4) -> Instance:
-    """The F10 instance at eta_Z/eta_Y = `ratio`."""
+    """The instance of finding F10 at eta_Z/eta_Y = `ratio`."""
     return Instance.of(counterexample(), 1.0, ratio, t_end)
 
 
@@ -80,18 +80,21 @@ CLAIM = Claim(
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: memory takes less than xi_n, by linear response; a bound on (eta_Z/eta_Y) (V h)^2 is not enough, "
+        "mean field: memory is less than xi_n, by linear response; no bound on (eta_Z/eta_Y) (V h)^2 is enough, "
         "however small",
         "one class per next token",
     ),
-    conclusion="A distinct token can lose attention in the full mean field: the decoder remembers earlier "
-    "attention, which the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = "
-    "0.3:.0%} of the largest logit (K = 3, weak correlation). Linear response predicts the time of the fall to "
-    "{theorem2a-memory:.0%} on two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single "
-    "common token whatever the overlaps and priors; at strong correlation or unequal priors it can fail. Runs test "
-    "the sign of the rate. Its size is tested too: under Eq. (10) it is (98) at every state, and in the mean field "
-    "it is that of linear response to 1 % while attention hardly moves; a law with 1.1 times the rate fails both "
-    "tests. The time of the fall rejects a factor of 1.1 on F10, and 1.12 on both instances.",
+    conclusion=(
+        "A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, which "
+        "the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
+        "largest logit (K = 3, weak correlation). Linear response predicts the time of the fall to "
+        "{theorem2a-memory:.0%} on two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single "
+        "common token whatever the overlaps and priors; at strong correlation or unequal priors xi_n > 0 can fail. "
+        "Runs test the sign of the rate. The size of the rate is tested too: under Eq. (10) it is (98) at every "
+        "state, and in the mean field it is that of linear response to 1 % while attention hardly moves; a law with "
+        "1.1 times the rate fails both tests. The test of the time of the fall rejects a factor of 1.1 on F10, and "
+        "1.12 on both instances."
+    ),
     expected="conditional",
     properties=(
         one_way(

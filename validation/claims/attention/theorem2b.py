@@ -32,16 +32,18 @@ CLAIM = Claim(
     conditions=(
         "a single common token",
         "one class per next token",
-        "mean field: memory takes less than the common logit's rate, by linear response",
+        "mean field: by linear response, the decoder's memory lowers the common logit's rate by less than its size",
     ),
-    conclusion="Holds under (10) for one common token, whatever priors and correlation; in the full mean field it "
-    "can rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > "
-    "0. One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
-    "In the mean field a single common token can rise too, where the decoder's memory of earlier attention is larger "
-    "than the rate in (100): by {eta_Z/eta_Y = 10:.1%} of the largest logit, for two classes of different queries. "
-    "Runs test the sign of the rate. Its size is tested too: under Eq. (10) the rate is (100) at every state, and in "
-    "the mean field, where attention is slow, the logits at the end are those of linear response. Each test rejects "
-    "1.1 times the law.",
+    conclusion=(
+        "Holds under (10) for one common token, at any priors and correlation; in the full mean field the token can "
+        "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. "
+        "One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
+        "In the mean field a single common token can rise too, where the decoder's memory of earlier attention is "
+        "larger than the rate in (100): by {eta_Z/eta_Y = 10:.1%} of the largest logit, for two classes of different "
+        "queries. Runs test the sign of the rate. The size of the rate is tested too: under Eq. (10) it is (100) at "
+        "every state, and in the mean field, where attention is slow, the logits at the end are those of linear "
+        "response. Each test rejects 1.1 times the law."
+    ),
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

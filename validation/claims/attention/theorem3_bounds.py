@@ -54,7 +54,7 @@ def leaves_bounds(
 ) -> Measured | None:
     """How far ln chi of a dominant token leaves [2 f(0)^2 B, 2 B], over B, any class with a distinct token.
 
-    `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
+    A distance of `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
     """
     # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
     run = flow(instance, rung, 121)
@@ -87,7 +87,7 @@ def leaves_bounds(
 
 
 def common_shrink(rung: str) -> Requirement:
-    """Premise of the theorem, on the run."""
+    """Requirement that common logits fall on the run, a premise of the theorem."""
     return Requirement(
         "common tokens shrink",
         "largest rise of a common logit over the largest |z| <= 1e-5",
@@ -108,7 +108,7 @@ LITTLE_OF_SPEED = Requirement(
 def speed_difference(instance: Instance) -> float:
     """Largest |xi of Theorem 1/xi of the mean field - 1| at t -> 0, over classes (F4: 1 + V E' for equal overlaps).
 
-    There the mean field has g_n = eta_Y t sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k.
+    At t -> 0 the mean field has g_n = eta_Y t sum_k p_k (e_k - 1/V).(e_n - 1/V) f_k.
     """
     f, classes = attention_vectors(instance), instance.classes
     G, p, V = instance.gram, instance.prior, float(instance.vocab_size)
@@ -155,7 +155,7 @@ def picture() -> Picture:
 def bounds(
     rung: str, domain: Family, missed: float, evaluations: tuple[int, int], *conditions: Requirement
 ) -> Property:
-    """Property: both bounds hold on a rung, to the share `missed` of B."""
+    """Property: both bounds hold on a rung, up to `missed` times B."""
     measure = partial(leaves_bounds, rung=rung, missed=missed)
     return Property(
         "how far ln chi leaves [2 f(0)^2 B, 2 B], over B",
@@ -175,20 +175,25 @@ CLAIM = Claim(
     "theorem3-bounds",
     source="Theorem 3, Eq. (12)",
     title="The growth of the dominant token lies between exp(2 f^2 B) and exp(2 B)",
-    statement="If l0 dominates the distinct tokens of class n and common tokens shrink, "
-    "exp(2 f_nl0(0)^2 B_n(t)) <= chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt. (In the full mean field: "
-    f"to {MISSED:.0%} of B_n, where the modified decoder's speed is the mean field's.)",
+    statement=(
+        "If l0 dominates the distinct tokens of class n and common tokens shrink, exp(2 f_nl0(0)^2 B_n(t)) <= "
+        "chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt. (In the full mean field the bounds hold to "
+        f"{MISSED:.0%} of B_n, where the modified decoder's speed is close to the mean field's.)"
+    ),
     latex=r"e^{2f_{nl_0}^2(0)B_n(t)}\le\chi_{l_0}(t)\le e^{2B_n(t)},\quad B_n=\eta_Z\int_0^t[p_n]\,\xi_n\,dt'",
     conditions=(
         "common tokens shrink",
         "small overlaps or one common token",
-        "mean field: equal priors, V f_n.f_k << 1, and memory takes at most 5 % of xi_n",
+        "mean field: equal priors, V f_n.f_k << 1, and the decoder's memory is at most 5 % of xi_n",
         "one class per next token",
     ),
-    conclusion="Holds under (10) while common tokens fall; in the full mean field only where V f_n.f_k is small and "
-    "priors are equal. B is on the clock of the dynamics: per step it has the factor p_n. The lower bound fails "
-    "where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of Theorem 1 says "
-    f"(F4), so that (12) is stated to {MISSED:.0%} of B; a search finds errors of half of that.",
+    conclusion=(
+        "Holds under (10) while common tokens fall; in the full mean field only where V f_n.f_k is small and priors "
+        "are equal. B uses the clock of the dynamics: per batch-size-1 step it has the factor p_n. The lower bound "
+        "fails where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of "
+        f"Theorem 1 says (F4). So (12) is stated with an allowed error of {MISSED:.0%} of B; a search finds errors of "
+        "half of that."
+    ),
     expected="conditional",
     properties=(
         bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),

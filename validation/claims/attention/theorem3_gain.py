@@ -54,7 +54,7 @@ def gain_error(
 ) -> Measured | None:
     """Largest |r - r(0) chi| over 1 + |r|, over all pairs of distinct tokens of a class; chi = exp(exponent dz).
 
-    With `relative` it is over (1 + |r|) max |2 dz|, the size of the change of r.
+    With `relative` the error is over (1 + |r|) max |2 dz|, the size of the change of r.
     """
     run = flow(instance, rung)
     if run is None:
@@ -133,22 +133,27 @@ CLAIM = Claim(
     "theorem3-gain",
     source="Theorem 3, Eqs. (11), (110), (112)",
     title="The relative gain is its first value times the growth factor",
-    statement="For two distinct tokens l, l' of class n, r_{l/l'|n}(t) = r_{l/l'|n}(0) chi_l(t), "
-    "chi_l = exp(2 (z_l(t) - z_l(0))). (In the full mean field: to 1 % of 1 + |r| where linear response says so.)",
+    statement=(
+        "For two distinct tokens l, l' of class n, r_{l/l'|n}(t) = r_{l/l'|n}(0) chi_l(t), chi_l = exp(2 (z_l(t) - "
+        "z_l(0))). (In the full mean field it holds to 1 % of 1 + |r| where linear response predicts an error of at "
+        "most 0.5 %.)"
+    ),
     latex=r"r_{l/l'|n}(t)=r_{l/l'|n}(0)\,\chi_l(t),\qquad e^{-2\Delta z_l}-1=(r(0)+1)(e^{-2\Delta z_{l'}}-1)",
     conditions=(
         "one class per next token",
-        "Eq. (10), where it is exact; or in the mean field an error of at most 0.5 % by linear response: "
-        "2 f_l^2 eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1. There r itself often changes by less than "
-        "1 %, so this seldom tells (11) from r = r(0); errors over the change of r do, and "
-        "the runs at strong correlation",
+        "Eq. (10), where (11) is exact; or in the mean field an error of at most 0.5 % by linear response, 2 f_l^2 "
+        "eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1. There r itself often changes by less than 1 %, so "
+        "the error over 1 + |r| seldom tells (11) from r = r(0); errors over the change of r do, and so do the runs "
+        "at strong correlation",
     ),
-    conclusion="Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
-    "estimates. At strong correlation it is {eta_Z/eta_Y = 0.0001:.1g} of 1 + |r| at eta_Z/eta_Y = 1e-4, "
-    "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and {strong correlation, eta_Z/eta_Y = 1:.1g} "
-    "at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. The bound of 1 % of 1 + |r| is loose: a "
-    "search finds at most 0.4 of it. Relative to the change of r, (11) holds to 1 % where memory is a small part of "
-    "that change, and an exponent of 2.2 in place of 2 fails.",
+    conclusion=(
+        "Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
+        "estimates. At strong correlation this error is {eta_Z/eta_Y = 0.0001:.1g} of 1 + |r| at eta_Z/eta_Y = 1e-4, "
+        "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and {strong correlation, eta_Z/eta_Y = "
+        "1:.1g} at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. The bound of 1 % of 1 + |r| is "
+        "loose: the largest error that a search finds is 0.4 of the bound. Relative to the change of r, (11) holds to "
+        "1 % where memory is a small part of that change; with an exponent of 2.2 in place of 2 this test fails."
+    ),
     expected="conditional",
     properties=(
         IN_MEAN_FIELD,

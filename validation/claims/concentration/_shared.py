@@ -102,9 +102,9 @@ def by_hoeffding(name: str, trials: Trials, of: str, **facts: Any) -> Property:
 
 
 def variance_of_sgd(name: str, counts: Callable[[int], Floats], p: Floats, cases: dict[str, int]) -> Property:
-    """Mean of (counts(N) - p N)^2 over samples against p (1-p) N, in standard errors, at most what chance reaches.
+    """Mean of (counts(N) - p N)^2 over samples against p (1-p) N, in standard errors; at most what chance allows.
 
-    An urn of 11 N, drawn from without replacement, has the variance p (1-p) N (1 - N/(11 N)), 1.1 times smaller.
+    N draws without replacement from an urn of 11 N have the variance p (1-p) N (1 - N/(11 N)), 1.1 times smaller.
     """
 
     def against(of_draw: Numbers) -> Measure:
@@ -124,7 +124,7 @@ def variance_of_sgd(name: str, counts: Callable[[int], Floats], p: Floats, cases
 
 
 def decoder_of(instance: Instance) -> WholeVisits:
-    """Decoder of an instance after whole visits."""
+    """Decoder of an instance after whole numbers of visits."""
     return WholeVisits.of(instance.eta_Y, instance.vocab_size)
 
 

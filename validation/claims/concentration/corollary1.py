@@ -20,7 +20,7 @@ MOST_VISITS = 1e9
 
 
 def whole_visits(instance: Instance) -> Floats:
-    """First whole visit after which |e_n - alpha_n| <= eps, eps of TARGETS, by the recursion (33)."""
+    """First whole number of visits with |e_n - alpha_n| <= eps, for each eps of TARGETS, by the recursion (33)."""
     V = float(instance.vocab_size)
     return np.ceil(decoder_of(instance).visits(np.log(np.sqrt(V * (V - 1)) / TARGETS - (V - 1))))
 
@@ -58,7 +58,7 @@ def visited(instance: Instance) -> Floats:
 
 
 def norm_with_h(instance: Instance, lag: float | None = None) -> Measured:
-    """|ln of the error with h(N_n) over the error of whole steps| over (5/4 + ln(V)/4) lag/s, s = p_n N visits.
+    """|ln of the prediction error with h over that with h*|, over (5/4 + ln(V)/4) lag/s, s = p_n N whole visits.
 
     The lag is (1 + ln(1 + eta_Y s))/2 unless given.
     """
@@ -111,22 +111,26 @@ CLAIM = Claim(
     "corollary1",
     source="Corollary 1, Eqs. (71)-(73)",
     title="The prediction error is at most epsilon after O(K/(epsilon eta_Y) ln(V/epsilon)) steps",
-    statement="|e_n - alpha_n| = (V-1)/(V-1+exp(V h*(N_n))) |zeta_n|; with h(N_n) for h*(N_n), as printed, it changes "
-    "by a factor of at most exp((5/4 + ln(V)/4)(1 + ln(1+eta_Y s))/(2 s)), s = N_n visits. It is at most eps <= 1/2 "
-    "after (1/(eps eta_Y)) ln(V/eps) visits of class n, K times as many batch-size-1 steps with N_n = N/K. At any rate "
-    "(own): after 1 + (1/eta_Y) (1/eps + ln(V/eps)) visits.",
+    statement=(
+        "|e_n - alpha_n| = (V-1)/(V-1+exp(V h*(N_n))) |zeta_n|; with h(N_n) for h*(N_n), as printed, the norm changes "
+        "by a factor of at most exp((5/4 + ln(V)/4)(1 + ln(1+eta_Y s))/(2 s)), s = N_n visits. The norm is at most "
+        "eps <= 1/2 after (1/(eps eta_Y)) ln(V/eps) visits of class n, that is K times as many batch-size-1 steps if "
+        "N_n = N/K. For any learning rate (own), 1 + (1/eta_Y) (1/eps + ln(V/eps)) visits are enough."
+    ),
     latex=r"\|e_n-\alpha_n\|=\frac{V-1}{V-1+e^{Vh(N_n)}}\|\zeta_n\|\le\epsilon\quad\text{after}\quad "
     r"O\!\left(\frac{K}{\epsilon\eta_Y}\ln\frac V\epsilon\right)\text{ steps}",
     conditions=(
         "modified flow, Y(0) = 0, attention frozen",
         "printed time: N_n = p_n N, eta_Y <= 2 ln(2V); printed norm, h for h*: eta_Y <= 3",
     ),
-    conclusion="Holds where eta_Y <= 2 ln(2V); the bound is loose: the sum of 1/epsilon and ln(V/epsilon) suffices "
-    "in place of their product. For eta_Y > 2 ln(2V) the printed bound at eps = 1/2 is less than one visit: 2 "
-    "ln(2V)/eta_Y visits. The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h]. For all classes at "
-    "once, with probability 1 - delta, it is enough that p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term "
-    "that is 1.1 times smaller is not enough. The factor between h* and h comes to 0.84 of its bound in the search: "
-    "a bound that is 1.2 times smaller fails.",
+    conclusion=(
+        "Holds where eta_Y <= 2 ln(2V); the bound is loose: the sum of 1/epsilon and ln(V/epsilon) suffices in place "
+        "of their product. For eta_Y > 2 ln(2V) the printed bound at eps = 1/2, 2 ln(2V)/eta_Y visits, is less than "
+        "one visit. The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h]. For all classes at once, "
+        "with probability 1 - delta, it is enough that p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term "
+        "that is 1.1 times smaller is not enough. The factor between the norms with h* and with h reaches 0.84 of its "
+        "bound in the search: a bound that is 1.2 times smaller fails."
+    ),
     expected="conditional",
     properties=(
         PRINTED_TIME,

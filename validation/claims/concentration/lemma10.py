@@ -25,14 +25,14 @@ PRIOR = np.array([0.5, 0.3, 0.2])
 
 
 def counts_of(instance: Instance) -> tuple[float, Floats]:
-    """N and p_n of the counts of the classes."""
+    """N and p_n of the counts of all classes."""
     return steps_of(instance), instance.prior
 
 
 def printed_end(instance: Instance, narrower: float = 1.0) -> Measured:
     """P(|N_n - ceil(p_n N)| >= sqrt(N ln(2/delta))/narrower)/delta, exact: the largest over classes and delta <= 1.
 
-    Between two whole deviations k only delta changes, so the worst delta is that of a k: 2 exp(-k^2/N).
+    The probability changes only where the bound is a whole number k, so the worst delta is one of 2 exp(-k^2/N).
     """
     N, p = counts_of(instance)
     first = np.ceil(np.sqrt(N * np.log(2)))  # delta <= 1
@@ -52,9 +52,9 @@ def sides(x: Numbers) -> Floats:
 
 @cache
 def trained_counts(steps: int) -> Floats:
-    """Visits N_n (20,000, classes) in turns of `steps` batch-size-1 steps of SGD at eta_Y = 1, read off its logits.
+    """Visits N_n (20,000, classes) in stretches of `steps` batch-size-1 steps of SGD at eta_Y = 1, read off its logits.
 
-    On classes of one token w_n follows the recursion (33) exactly, which turns logits into whole visits.
+    On classes of one token w_n follows the recursion (33) exactly, so the logits give whole numbers of visits.
     """
     end = 20_000 * steps
     classes = SequenceClasses(np.eye(3), np.zeros(3, dtype=int), prior=PRIOR, vocab_size=10)
@@ -75,9 +75,12 @@ CLAIM = Claim(
     "lemma10",
     source="Lemma 10, Eqs. (58)-(59)",
     title="The counts of a class stay within sqrt(N ln(2/delta)) of their mean",
-    statement="After N batch-size-1 steps class n has been drawn N_n times, and |N_n - ceil(p_n N)| <= sqrt(N "
-    "ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; around p_n N itself the 1 is not "
-    "needed. The last bound alone, |N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), holds from N = 2 on at any delta.",
+    statement=(
+        "After N batch-size-1 steps class n has been drawn N_n times, and |N_n - ceil(p_n N)| <= sqrt(N "
+        "ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; for deviations from p_n N "
+        "itself, the 1 is not needed. The last bound alone, |N_n - ceil(p_n N)| < sqrt(N ln(2/delta)), holds for N "
+        ">= 2 at any delta."
+    ),
     latex=r"|N_n-\lceil p_nN\rceil|\le\sqrt{\tfrac N2\ln\tfrac2\delta}+1<\sqrt{N\ln\tfrac2\delta}"
     r"\quad\text{w.p. }\ge1-\delta",
     conditions=(
@@ -85,10 +88,12 @@ CLAIM = Claim(
         "second inequality: N ln(2/delta) > 6 + 4 sqrt(2) = 11.7, as N >= 17 ensures",
         "last bound alone: N >= 2",
     ),
-    conclusion="Holds from N = 2 on; the second printed inequality needs N ln(2/delta) > 6 + 4 sqrt(2). At N = 1 "
-    "the last bound is violated with probability {one step, p = 0.001} delta (a rare class, delta = 2/e). "
-    "Hoeffding's bound is tight at p_n = 1/2: one that is 1.1 times narrower fails. The last printed bound is about "
-    "sqrt(2) times too wide: only one that is 1.5 times narrower fails.",
+    conclusion=(
+        "Holds for N >= 2; the second printed inequality needs N ln(2/delta) > 6 + 4 sqrt(2). At N = 1 the last bound "
+        "is violated with probability {one step, p = 0.001} delta (a rare class, delta = 2/e). Hoeffding's bound is "
+        "tight at p_n = 1/2: a bound that is 1.1 times narrower fails. The last printed bound is about sqrt(2) times "
+        "too wide: a bound has to be 1.5 times narrower to fail."
+    ),
     expected="conditional",
     findings=("F16",),
     properties=(

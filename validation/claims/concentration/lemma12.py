@@ -23,7 +23,7 @@ from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
 
 
 def extremes(instance: Instance) -> tuple[Floats, Floats, Floats, Floats]:
-    """Mean counts p_n N, d = sqrt(N ln(2K/delta)/2), the extreme whole counts within d of the mean, V h* after them.
+    """p_n N, d = sqrt(N ln(2K/delta)/2), the extreme whole counts within d of p_n N, and V h* after these counts.
 
     The extreme counts are (2, deltas, classes), the smallest and the largest.
     """
@@ -41,7 +41,7 @@ def any_class_outside(instance: Instance, narrower: float = 1.0) -> Measured:
 
 
 def theta_at_extremes(instance: Instance, share: float | None = None, order: Numbers = 1.0) -> Measured:
-    """|theta_n| = |h*(N_n)/h(share N) - 1| at the extreme counts over `order` times that of the lemma; share p_n."""
+    """|theta_n| = |h*(N_n)/h(share N) - 1| at the extreme counts, over `order` times the lemma's; default share p_n."""
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
     expected = V * analytic.h(N * (instance.prior if share is None else share), eta, V)
     scale = order_of_theta(instance) * order
@@ -76,16 +76,20 @@ CLAIM = Claim(
     "lemma12",
     source="Lemma 12, Eqs. (66)-(69)",
     title="All classes follow h(p_n N) within K/sqrt(N) sqrt(ln(K/delta))",
-    statement="After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and "
-    "with probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
-    "classes at once. (own, at any rate: for all classes |h*(N_n) - h(p_n N)| <= (d + X) h'(p_n N - d), "
-    "d = sqrt(N ln(2K/delta)/2), X the lag of h* = h(s + X).)",
+    statement=(
+        "After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and with "
+        "probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
+        "classes at once. (own, for any learning rate: for all classes |h*(N_n) - h(p_n N)| <= (d + X) h'(p_n N - "
+        "d), d = sqrt(N ln(2K/delta)/2), X the lag of h* = h(s + X).)"
+    ),
     latex=r"w_n=(1+\theta_n)(V-1)h(\tfrac NK)\zeta_n,\qquad"
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",
     conditions=("modified flow, discrete steps, Y(0) = 0, attention frozen", "eta_Y <= 3 + ln(N)/2"),
-    conclusion="Holds while eta_Y <= 3 + ln(N)/2. The first step moves V h* by eta_Y (h*: h after discrete steps). "
-    "The flow needs about exp(eta_Y)/(V eta_Y) visits for this, so steps at larger rates are too far ahead of it. At "
-    "V = 2, K = 1 the bound fails from eta_Y = 3.2 on for N = 1, and from 8.6 on for N = 1000.",
+    conclusion=(
+        "Holds while eta_Y <= 3 + ln(N)/2. The first step moves V h* by eta_Y (h*: h after discrete steps). The flow "
+        "needs about exp(eta_Y)/(V eta_Y) visits for the same move, so at larger rates the steps are too far ahead of "
+        "the flow. At V = 2, K = 1 the bound fails for eta_Y >= 3.2 at N = 1, and for eta_Y >= 8.6 at N = 1000."
+    ),
     expected="conditional",
     properties=(
         ORDER,

@@ -46,8 +46,11 @@ CLAIM = Claim(
     "with probability at least 1 - delta, for each token.",
     latex=r"\Bigl|\hat P(l|n)-P(l|n)\Bigr|\le\sqrt{\frac{\ln(2/\delta)}{2(T-1)}}\quad\text{w.p. }\ge1-\delta",
     conditions=("contextual tokens independent given the class, no positions",),
-    conclusion="Holds; at P = 1/2 a bound 1.1 times narrower fails, for rare tokens it is about 1/sqrt(4P) times "
-    "too wide. The bound uses the variance at P = 1/2, which is 1/4; the counts of SGD's sequences have P (1-P).",
+    conclusion=(
+        "Holds; at P = 1/2 a bound 1.1 times narrower fails, while for rare tokens the bound is about 1/sqrt(4P) "
+        "times too wide. The bound uses the variance at P = 1/2, which is 1/4; the counts of SGD's sequences have the "
+        "variance P (1-P) per drawn token."
+    ),
     properties=(
         by_hoeffding(
             "P(|frequency - P(l|n)| > sqrt(ln(2/delta)/(2(T-1))))/delta, delta = 1/2..1e-12",

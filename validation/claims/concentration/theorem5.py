@@ -56,7 +56,7 @@ def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
 def chance_of_theta(instance: Instance, order: Numbers = 1.0) -> Measured:
     """Sum over classes of P(|theta_n| > `order` times the printed order), exact, over delta.
 
-    h* rises with the count, so that the counts outside are those below and above two numbers of visits.
+    h* rises with the count, so the counts outside are those below one number of visits and above another.
     """
     N, p, V = steps_of(instance), instance.prior, instance.vocab_size
     # theta on the edge lies inside, and has rounding.
@@ -68,7 +68,7 @@ def chance_of_theta(instance: Instance, order: Numbers = 1.0) -> Measured:
 
 
 def by_bernstein(instance: Instance, share: float = 1.0) -> Measured:
-    """The same for a share of (s h'/h) sqrt(2 ln(2K/delta)/s), s = p_n N: Bernstein's order of counts, as h has it."""
+    """`chance_of_theta` for `share` times Bernstein's order (s h'/h) sqrt(2 ln(2K/delta)/s), s = p_n N."""
     K, p = instance.num_classes, instance.prior
     of_h = elasticity(p * steps_of(instance), instance.eta_Y, instance.vocab_size)
     return chance_of_theta(instance, share * of_h * np.sqrt(2 * p * np.log(2 * K / DELTAS) / np.log(K / DELTAS)))
@@ -98,10 +98,12 @@ CLAIM = Claim(
         "attention vectors f_n linearly independent",
         "eta_Y <= 3 + ln(N)/2",
     ),
-    conclusion="Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is "
-    "smaller than printed. It is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order sqrt(K/N) "
-    "(Bernstein), not K/sqrt(N), and late a factor ln(V eta_Y N/K) smaller. The printed bound fails only when it is "
-    "halved, this one already when it is 1.1 times smaller.",
+    conclusion=(
+        "Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is smaller "
+        "than printed. Indeed, |theta_n| is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order sqrt(K/N) "
+        "(Bernstein), not K/sqrt(N), and at late times a factor ln(V eta_Y N/K) smaller. The printed bound fails only "
+        "when it is halved; this bound fails already when it is 1.1 times smaller."
+    ),
     expected="conditional",
     properties=(
         CHANCE,

@@ -1,4 +1,4 @@
-"""Helpers of the chapter: overlaps of an instance, its rounding, and classes in large numbers."""
+"""Helpers of the chapter: overlaps of an instance, their rounding, and instances with many classes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -57,7 +57,7 @@ def overlaps(instance: Instance) -> Floats:
 
 
 def correlation_over_limit(instance: Instance) -> float:
-    """|lambda_1| sqrt(K-2) max p/min p; 0 where xi_n > 0 for any overlaps."""
+    """|lambda_1| sqrt(K-2) max p/min p; 0 for classes with xi_n > 0 at any overlaps."""
     K, prior = instance.num_classes, instance.prior
     if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
         return 0.0
@@ -78,14 +78,14 @@ def root_mean_square(E: Floats) -> float:
 
 
 def leading_error(E: Floats) -> Floats:
-    """E' - E = -E (I+E)^{-1} E, (K, K), without the cancellation of E' and E (derivation second-order)."""
+    """E' - E = -E (I+E)^{-1} E, (K, K), without the cancellation in E' - E (derivation second-order)."""
     return -E @ np.linalg.solve(np.eye(len(E)) + E, E)
 
 
 def inverse_rounding(E: Floats, columns: int = 0) -> float:
     """Rounding of the entries of a dense inverse of G = I+E, (K + columns) eps |G| |G^{-1}|^2.
 
-    Singular vectors of M `columns` err by K+M units of rounding where an inverse has K.
+    With M `columns` it is that of singular vectors, which err by K+M units of rounding where an inverse errs by K.
     """
     values = np.linalg.eigvalsh(E)
     return float((len(E) + columns) * EPS * (1 + values[-1]) / (1 + values[0]) ** 2)
@@ -105,7 +105,7 @@ def with_attention(f: Floats, vocab_size: int | None = None) -> Instance:
 def star_of(num_classes: int, largest: float) -> Instance:
     """Classes, V = K, of which the last overlaps the centre of a star a little; |lambda_1| = `largest`.
 
-    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little: there
+    Class 0 overlaps K-2 others by r each, |lambda_1| = sqrt(K-2) r, and the last class n by little. For n, the vector
     G_{-n}^{-1} 1 is negative at class 0 as soon as (K-2) r > 1.
     """
     r = largest / np.sqrt(num_classes - 2)
@@ -139,7 +139,7 @@ def of_overlaps(
 def attained(
     name: str, measure: Callable[[Instance], Measured], least: float, cases: Mapping[str, Instance]
 ) -> Property:
-    """Property that a bound is reached at named settings: the number that it bounds is there at least `least`."""
+    """Property that a bound is reached at named settings: there the bounded number is at least `least`."""
     return Property(
         f"reached: {name}",
         LINEAR_ALGEBRA,

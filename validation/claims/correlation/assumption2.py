@@ -32,11 +32,11 @@ LARGEST_QUOTIENT = 1e5
 
 
 def best_slack(E: Floats, vocab_size: float) -> float:
-    """Largest factor by which a multiple of E (K, K) satisfies both bounds on |lambda| of Assumption 2; below 1: none.
+    """Largest factor by which a multiple of E (K, K) satisfies both bounds of Assumption 2; below 1 no multiple does.
 
-    A multiple s E has |lambda_1| < 1/K and min|lambda| >= 6/sqrt(V) with the factors 1/(K s |lambda_1|) and
-    sqrt(V) s min|lambda|/6, of which one rises and one falls with s: the best s makes them equal. The factors are
-    measured on that multiple. 0 where E has an eigenvalue 0.
+    A multiple s E satisfies |lambda_1| < 1/K by the factor 1/(K s |lambda_1|), and min|lambda| >= 6/sqrt(V) by the
+    factor sqrt(V) s min|lambda|/6. The first falls with s and the second rises, so the best s makes them equal. The
+    factors are measured on that multiple. The result is 0 where E has an eigenvalue 0.
     """
     size = np.abs(np.linalg.eigvalsh(E))
     if size.min() == 0:
@@ -58,7 +58,7 @@ def needed(instance: Instance) -> float:
 
 
 def slack(instance: Instance, share: Callable[[int], float] | None = None) -> Measured:
-    """`best_slack` of the instance's overlaps; V in the same proportion to what is needed, were that `share`(K)."""
+    """`best_slack` of the instance's overlaps; `share` gives another needed V, to which V keeps its proportion."""
     E, V = overlaps(instance), float(instance.vocab_size)
     if share is not None:
         V *= share(len(E)) / needed(instance)
@@ -68,7 +68,7 @@ def slack(instance: Instance, share: Callable[[int], float] | None = None) -> Me
 def over_least_quotient(
     instance: Instance, least: Callable[[float, float], float] = lambda K, c: max(1.0, (K - c) / c)
 ) -> Measured:
-    """A least value of |lambda_1|/min|lambda| in K and the number of common tokens, over its value, at most 1."""
+    """The lower bound `least`(K, common tokens) of |lambda_1|/min|lambda|, over |lambda_1|/min|lambda|; at most 1."""
     K, c = instance.num_classes, ONE_COMMON_TOKEN.measure(instance)
     quotient = least(K, c) / condition_number(instance) if c else 0.0
     return Measured(quotient, at_most=1 + UNITS * K * EPS * max(quotient, 1.0))
@@ -123,19 +123,23 @@ CLAIM = Claim(
     "assumption2",
     source="Assumption 2, Eq. (93)",
     title="V >> K^2 is enough for Assumption 2 (weak correlation)",
-    statement="V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
-    "Corrected: they need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies both bounds; that "
-    "is at least 36 K^2 for any classes, 36 K^2 ((K-c)/c)^2 with c < K/2 common tokens, and 36 K^2 (K-1)^2 for equal "
-    "overlaps or a single common token. (The purpose, the last step of "
-    "(93), needs sqrt(6/V) only; then 36 becomes 6.)",
+    statement=(
+        "V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
+        "Corrected: the two bounds need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies "
+        "both; this V is at least 36 K^2 for any classes, 36 K^2 ((K-c)/c)^2 with c < K/2 common tokens, and 36 K^2 "
+        "(K-1)^2 for equal overlaps or a single common token. (The last step of (93), for which the paper needs the "
+        "lower bound, needs only sqrt(6/V) in place of 6/sqrt(V); then 36 becomes 6.)"
+    ),
     latex=r"V\gg K^2\ \to\ V>36K^2\left(\frac{|\lambda_1|}{\min_i|\lambda_i|}\right)^2"
     r"\ge 36K^2\left(\frac{K-c}{c}\right)^2",
-    conclusion="Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets has. "
-    "With equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 "
-    "the best multiple of E misses both bounds (bound over value: {50 equal overlaps, V = 25,000}, where 1 is "
-    "required). The first condition follows from the two bounds for any K. So does the second: E is a Gram matrix of "
-    "rank c less a positive diagonal, so at most c eigenvalues are positive, and since the trace is 0 their sum is "
-    "at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300.",
+    conclusion=(
+        "Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets has. With "
+        "equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 "
+        "the best multiple of E misses both bounds (bound over value: {50 equal overlaps, V = 25,000}, where 1 is "
+        "required). The condition on V follows from the two bounds for any K. The condition with c common tokens "
+        "follows since E is a Gram matrix of rank c less a positive diagonal, so at most c eigenvalues are positive; "
+        "the trace is 0, so the sum of these is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300."
+    ),
     expected="corrected",
     findings=("F6",),
     properties=(

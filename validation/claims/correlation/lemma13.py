@@ -36,8 +36,10 @@ CLAIM = Claim(
     statement="max |E_ij| <= |lambda_1(E)|.",
     latex=r"\max_{ij}|E_{ij}|\le|\lambda_1(E)|",
     conditions=("E symmetric",),
-    conclusion="Holds; it is an equality for K = 2, and where only one pair of classes overlaps. With equal "
-    "overlaps of 50 classes max |E_ij| is {50 classes, equal overlaps} |lambda_1|.",
+    conclusion=(
+        "Holds, with equality for K = 2 and where only one pair of classes overlaps. With equal overlaps of 50 "
+        "classes max |E_ij| is {50 classes, equal overlaps} |lambda_1|."
+    ),
     properties=(
         of_overlaps(
             "largest overlap over |lambda_1|",

@@ -29,9 +29,11 @@ CLAIM = Claim(
     "lemma14",
     source="Lemma 14, Eqs. (75)-(77)",
     title="E' has the eigenvectors of E, and the eigenvalues lambda_i/(1+lambda_i)",
-    statement="I+E is invertible and (I+E)^{-1} = I - E', where E' has the eigenvectors of E and the eigenvalues "
-    "lambda_i/(1+lambda_i). (Appendix D.1 defines E' with the other sign. own: linearly independent attention vectors "
-    "suffice, |lambda_1| < 1 is not needed.)",
+    statement=(
+        "I+E is invertible and (I+E)^{-1} = I - E', where E' has the eigenvectors of E and the eigenvalues "
+        "lambda_i/(1+lambda_i). (Appendix D.1 defines E' with the opposite sign. own: linearly independent attention "
+        "vectors suffice; |lambda_1| < 1 is not needed.)"
+    ),
     latex=r"(I+E)^{-1}=I-E',\qquad\lambda_i(E')=\frac{\lambda_i}{1+\lambda_i}",
     conditions=("attention vectors linearly independent",),
     conclusion="Holds wherever attention vectors are linearly independent; |lambda_1| < 1 is not needed. "

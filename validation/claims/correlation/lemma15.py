@@ -34,12 +34,16 @@ CLAIM = Claim(
     "lemma15",
     source="Lemma 15, Eqs. (78), (90)",
     title="The eigenvalues of E' are at most |lambda_1|/(1-|lambda_1|)",
-    statement="If |lambda_1(E)| <= lambda < 1, then |lambda_i(E')| <= |lambda_1|/(1-lambda) <= lambda/(1-lambda): "
-    "measured at lambda = |lambda_1|, where it says most.",
+    statement=(
+        "If |lambda_1(E)| <= lambda < 1, then |lambda_i(E')| <= |lambda_1|/(1-lambda) <= lambda/(1-lambda): measured "
+        "at lambda = |lambda_1|, where the bound is tightest."
+    ),
     latex=r"|\lambda_i(E')|\le\frac{|\lambda_1|}{1-\lambda}\le\frac{\lambda}{1-\lambda}\quad(|\lambda_1|\le\lambda<1)",
     conditions=("|lambda_1(E)| <= lambda < 1",),
-    conclusion="Holds; two classes that overlap only each other reach equality. |lambda/(1+lambda)| is largest at "
-    "lambda = -|lambda_1|, which is an eigenvalue of such classes.",
+    conclusion=(
+        "Holds; two classes that overlap only each other reach equality. The largest |lambda/(1+lambda)| is at "
+        "lambda = -|lambda_1|, which is an eigenvalue of such classes."
+    ),
     grade="proved",
     properties=(
         of_overlaps(

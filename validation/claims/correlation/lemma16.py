@@ -30,7 +30,7 @@ from snapdyn.validation.statement import (
 
 
 def own_bound(E: Floats, sign: float = 1.0) -> Floats:
-    """sum_k E_ik^2/(1+|lambda_1|), (K,); the denominator of (93) has the other `sign`."""
+    """sum_k E_ik^2/(1 + `sign` |lambda_1|), (K,); in the denominator of (93) the sign is -1."""
     return (E**2).sum(axis=1) / (1 + sign * spectral_norm(E))
 
 
@@ -72,14 +72,18 @@ CLAIM = Claim(
     "lemma16",
     source="Lemma 16, Eq. (79)",
     title="The diagonal of E' is never positive",
-    statement="E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (own: and only if; "
-    "-E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma asks for, is not needed.)",
+    statement=(
+        "E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (own: E'_ii < 0 only if class i overlaps "
+        "another; -E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma assumes, is not needed.)"
+    ),
     latex=r"E'_{ii}\le0,\qquad E'_{ii}<0\iff\exists k\ne i:E_{ik}\ne0,"
     r"\qquad -E'_{ii}\ge\frac{\sum_kE_{ik}^2}{1+|\lambda_1|}",
     conditions=("attention vectors linearly independent",),
-    conclusion="Holds, and E'_nn < 0 exactly where class n overlaps another one; Assumption 2 is not needed. It is "
-    "1 - 1/(1-s), s = e^T H^-1 e, e the overlaps of class n and H the Gram matrix of the "
-    "others: s >= |e|^2/(1+|lambda_1|), and s = 0 for e = 0.",
+    conclusion=(
+        "Holds, and E'_nn < 0 exactly where class n overlaps another one; Assumption 2 is not needed. E'_nn is 1 - "
+        "1/(1-s), s = e^T H^-1 e, e the overlaps of class n and H the Gram matrix of the others: s >= "
+        "|e|^2/(1+|lambda_1|), and s = 0 for e = 0."
+    ),
     properties=(
         of_overlaps(
             "smallest -E'_ii (1+|lambda_1|)/sum_k E_ik^2 over classes that overlap another",

@@ -39,7 +39,7 @@ def largest_entry(
 ) -> Measured:
     """Largest entry of |`matrix`(E)| over `bound`(E, |lambda_1|), at most `constant`; 0 if no classes overlap.
 
-    E (I+E)^{-1} E is known to K eps times its bound and the condition number of I+E.
+    The error of E (I+E)^{-1} E is K eps times its bound times the condition number of I+E.
     """
     E = overlaps(instance)
     entries = np.abs(matrix(E)) * (1 - off_diagonal * np.eye(len(E)))
@@ -79,7 +79,7 @@ CLAIM = Claim(
     "lemma17",
     source="Lemma 17, Eq. (80)",
     title="E' is E to leading order",
-    statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of that suffices.)",
+    statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of this bound suffices.)",
     latex=r"|E'_{nk}-E_{nk}|\le\frac{|\lambda_1|^2}{1-|\lambda_1|}",
     conditions=("|lambda_1(E)| < 1",),
     conclusion="Holds; off the diagonal half of the bound suffices. As |lambda_1| -> 0, two classes reach the bound "

@@ -65,7 +65,7 @@ def growth_at(instance: Instance) -> Floats:
 def coefficients_of_run(run: Trajectory) -> Floats:
     """a[n, k] of g_n = Y (e_n - alpha_n) = sum_k a[n, k] f_k, iota on the diagonal, -beta off it, (N, S, S).
 
-    Of a run with a saved decoder in the span of the attention vectors, attention at its start, S next tokens.
+    The run has a saved decoder in the span of the attention vectors, attention frozen at its start, and S next tokens.
     """
     classes = run.require_classes()
     W = class_logits(classes, run.attention_entries, *run.require_decoder()).logits
@@ -78,8 +78,8 @@ def coefficients_of_run(run: Trajectory) -> Floats:
 def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
     """a[n, k] of g_n = sum_k a[n, k] f_k for attention vectors f (K, M) and h (K,): gamma_n times iota_n, or -beta_nk.
 
-    From the decoder itself, by least squares: Y with F^T Y = W, rows (V-1) h_n zeta_n of W; softmax;
-    g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
+    They come from the decoder itself: Y by least squares from F^T Y = W, W with rows (V-1) h_n zeta_n; alpha by
+    softmax; g_n = Y (e_n - alpha_n). The V - K outputs that are no next token are one column with a multiplicity.
     """
     K = len(f)
     W = vocab_size * h[:, None] * np.eye(K, K + 1) - h[:, None]
@@ -91,8 +91,8 @@ def decoder_coefficients(f: Floats, vocab_size: int, h: Floats) -> Floats:
 def coefficient_error(instance: Instance, form: str = "own") -> Measured:
     """Coefficients of g_n/gamma_n at t_end against the decoder itself, in units of rounding.
 
-    `form` is one of `analytic.speed_coefficients`, for equal priors; "own" is v_n^T G^{-1}, v_n = (h_k/h_n)
-    (zeta_k . zeta_n), for any, with xi_n by `growth_over_gamma`, and at equal priors it includes "exact".
+    `form` is one of `analytic.speed_coefficients`, for equal priors; "own" is v_n^T G^{-1}, v_n = (h_k/h_n) (zeta_k .
+    zeta_n), for any priors, with xi_n by `growth_over_gamma`; at equal priors "exact" is measured as well.
 
     The unit is (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h: an inverse, an exponential of V h, and quotients of h.
     """
@@ -114,11 +114,11 @@ def coefficient_error(instance: Instance, form: str = "own") -> Measured:
 
 
 def growth(instance: Instance) -> Measured:
-    """Smallest (xi_n/(gamma_n q1) + E'_nn) over what it is for small overlaps, 1 where no class overlaps another.
+    """Smallest (xi_n/(gamma_n q1) + E'_nn) over its value for small overlaps; 1 where no class overlaps another.
 
     Eliminating class n, xi_n/(gamma_n q1) = (G^{-1})_nn e^T G_{-n}^{-1} (e + r/(V-1)) with the overlaps e of n and r_k
-    = h_k/h_n, and -E'_nn is the part of e; what is left is positive where e^T G_{-n}^{-1} r is, which is e^T r for
-    small overlaps and -sum_{k != n} (G^{-1})_nk r_k/(G^{-1})_nn. r is taken at early times, where it is p_k/p_n and
+    = h_k/h_n, and -E'_nn is the term with e; the rest is positive where e^T G_{-n}^{-1} r is. This equals -sum_{k !=
+    n} (G^{-1})_nk r_k/(G^{-1})_nn, and e^T r for small overlaps. r is taken at early times, where it is p_k/p_n and
     differs most from 1, and at t_end.
     """
     E, K = overlaps(instance), instance.num_classes
@@ -155,7 +155,7 @@ def smallest_share(coefficients: Floats, E: Floats) -> Measured:
 
 
 def of_the_flow(instance: Instance) -> Measured:
-    """Smallest share of xi_n along Eq. (10), from the decoder itself."""
+    """Smallest xi_n over the largest |xi_n| of its time along Eq. (10), from the decoder itself."""
     classes = instance.classes
     run = run_on_rung(EXACT, classes, 1.0, 1.0, TIMES)
     f = np.array([dense_attention(classes, z)[1] for z in run.z])
@@ -164,7 +164,7 @@ def of_the_flow(instance: Instance) -> Measured:
 
 
 def of_the_original_flow(instance: Instance) -> Measured:
-    """Smallest share of xi_n under the original flow, attention frozen."""
+    """Smallest xi_n over the largest |xi_n| of its time under the original flow with frozen attention."""
     run = run_on_rung(ORIGINAL, instance.classes, 1.0, 0.0, TIMES, rtol=1e-12, atol=1e-14, save_decoder=True)
     return smallest_share(coefficients_of_run(run), overlaps(instance))
 
@@ -223,13 +223,15 @@ CLAIM = Claim(
     r"\quad\bigl(|\lambda_1|\le\tfrac{\min p}{\max p}/\sqrt{K-2}\bigr)",
     expected="corrected",
     conditions=("modified decoder flow", "one class per next token", "(86)-(88): uniform classes"),
-    conclusion="(88) has a wrong sign; with the right one and equal priors, |lambda_1| <= 1/sqrt(K-2) is enough for "
-    "xi_n > 0, without Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The "
-    "proof eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
-    "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 is "
-    "positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be negative: "
-    "{strong correlation} of the largest xi at strong correlation, and {priors 100, 1, 1} of it with priors 100, 1, "
-    "1 (not under the original flow).",
+    conclusion=(
+        "(88) has a wrong sign; with the right sign and equal priors, |lambda_1| <= 1/sqrt(K-2) is enough for xi_n > "
+        "0, without Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The proof "
+        "eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
+        "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 "
+        "is positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be "
+        "negative: {strong correlation} of the largest xi at strong correlation, and {priors 100, 1, 1} of it with "
+        "priors 100, 1, 1 (not under the original flow)."
+    ),
     findings=("F5", "F13"),
     properties=(
         replace(

@@ -58,7 +58,7 @@ def closed_form(name: str, measure: Measure, *conditions: Requirement, **facts: 
 def by_visits(
     instance: Instance, most: float, count: int, steps: Callable[..., Floats] = discrete_logits
 ) -> tuple[float, float, Ints, Floats]:
-    """V, eta_Y, whole visits of the most frequent class up to t_end and `most`, evenly in the logarithm, u = V h*."""
+    """V, eta_Y, log-spaced whole visits of the most frequent class up to t_end, at most `most`, and u = V h* there."""
     V, eta = float(instance.vocab_size), instance.eta_Y
     s = np.unique(np.geomspace(1, max(1.0, min(last_visits(instance), most)), count).astype(np.int64))
     return V, eta, s, steps(V, eta, s)
@@ -73,8 +73,9 @@ def distance(instance: Instance, W: Floats, u: Floats) -> Floats:
 def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefactor: float = 1.0) -> Measured | None:
     """Distance of a flow's logits at t_end from prefactor (V-1) h(p_n t) zeta_n, h at factor eta_Y; None if it fails.
 
-    The flow is that of W = F^T Y (S, columns), Y(0) = 0, with frozen attention: W_k' = eta_Y sum_n mixing_kn p_n
-    (e_n - alpha_n). Where class n moves Y by d_n (e_n - alpha_n)^T, mixing_kn = f_k.d_n. By scipy, in plain numpy.
+    The flow is that of W = F^T Y (S, columns), Y(0) = 0, with frozen attention: W_k' = eta_Y sum_n mixing_kn p_n (e_n
+    - alpha_n). If class n moves Y by d_n (e_n - alpha_n)^T, mixing_kn = f_k.d_n. The rate is plain numpy, integrated
+    by scipy.
     """
     from scipy.integrate import solve_ivp
 

@@ -11,8 +11,10 @@ CLAIM = Claim(
     "lemma3",
     source="Lemma 3, Eqs. (8), (26)",
     title="The modified flow decouples the classes",
-    statement="With f_n replaced by f_n - F E' e_n in the update of Y, the logits w_n = Y^T f_n of each class follow "
-    "w_n' = eta_Y (e_n - alpha_n), untouched by the other classes, also where classes share a next token.",
+    statement=(
+        "With f_n replaced by f_n - F E' e_n in the update of Y, the logits w_n = Y^T f_n of each class follow w_n' "
+        "= eta_Y (e_n - alpha_n), independently of the other classes, even if classes share a next token."
+    ),
     latex=r"\dot Y=\eta_Y (f_n-FE'e_n)(e_n-\alpha_n)^\top\ \Rightarrow\ \dot w_n=\eta_Y(e_n-\alpha_n)",
     conditions=("attention frozen", "attention vectors f_n linearly independent"),
     conclusion="Exact for the modified flow at any overlap; the original flow (7) does not decouple. "

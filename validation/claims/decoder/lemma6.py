@@ -19,7 +19,7 @@ def implicit(tau: Floats, vocab_size: float) -> Floats:
 
 
 def without_one(tau: Floats, vocab_size: float) -> Floats:
-    """Wrong theory: root of exp(u) + (V-1) u = V eta_Y s, without the 1, which is h at s - 1/(V eta_Y)."""
+    """Wrong theory: root of exp(u) + (V-1) u = V eta_Y s, without the 1; this is V h at s - 1/(V eta_Y)."""
     return implicit(np.maximum(tau - 1 / vocab_size, 0.0), vocab_size)
 
 
@@ -48,9 +48,9 @@ def against_solver(instance: Instance, law: Law = implicit) -> Measured | None:
 
 
 def against_50_digits(instance: Instance, law: Law = implicit) -> Measured:
-    """Relative distance of the law at p_n t_end from the root of (45), by a step of Newton's at 50 digits.
+    """Relative distance of the law at p_n t_end from the root of (45), by one step of Newton's method at 50 digits.
 
-    The step errs by the square of the distance.
+    The error of the step is of the order of the square of this distance.
     """
     import mpmath
 

@@ -31,7 +31,7 @@ def gap(instance: Instance, steps: Steps, largest: bool) -> Measured:
 
 
 def shift(instance: Instance, steps: Steps) -> Measured:
-    """Largest c, h(s+c) = h*(s), over visits up to ln V/eta_Y; 0 where that is before the first visit."""
+    """Largest c with h(s+c) = h*(s) over visits s up to ln V/eta_Y; 0 where ln V/eta_Y is below one visit."""
     last = math.log(instance.vocab_size) / instance.eta_Y
     if min(last, last_visits(instance)) < 1:
         return Measured(0.0, at_most=SHIFT)
@@ -48,13 +48,18 @@ CLAIM = Claim(
     "lemma7",
     source="Lemma 7, Eqs. (46)-(49)",
     title="Discrete and continuous h differ by at most 2 eta_Y/V",
-    statement="0 <= h*(s) - h(s) <= 2 eta_Y/V for all s (half of the bound is enough); for s <= ln V/eta_Y a shift "
-    "c = Theta(1) has h(s+c) >= h*(s) (a third of a visit is enough: 0.9 of it is reached); the gap tends to 0.",
+    statement=(
+        "0 <= h*(s) - h(s) <= 2 eta_Y/V for all s (half of the bound is enough); for s <= ln V/eta_Y there is a "
+        "shift c = Theta(1) with h(s+c) >= h*(s) (a third of a visit is enough, and 0.9 of that is reached); the gap "
+        "h* - h tends to 0."
+    ),
     latex=r"0\le h^*(s)-h(s)\le \frac{2\eta_Y}{V}",
-    conclusion="Holds, even with half of the bound; the printed proof of (b) does not cover gaps up to ln(2)/V: it "
-    "is empty for every epsilon <= ln(2)/V, whatever eta_Y (F15). The flow needs more than (exp(eta_Y) - 1)/(V "
-    "eta_Y) visits to reach what the first visit brings, V h* = eta_Y: with large eta_Y the gap stays large for so "
-    "many visits.",
+    conclusion=(
+        "Holds, even with half of the bound; the printed proof that the gap tends to 0, part (b), says nothing for "
+        "epsilon <= ln(2)/V, whatever eta_Y (F15). The flow needs more than (exp(eta_Y) - 1)/(V eta_Y) visits to "
+        "reach V h* = eta_Y, the value after the first visit: with large eta_Y the gap stays large for that many "
+        "visits."
+    ),
     properties=tuple(
         Property(
             name,

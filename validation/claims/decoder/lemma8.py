@@ -22,8 +22,8 @@ OfV = Callable[..., Any]
 def side_of_roots(instance: Instance, smaller: OfV = analytic.u_minus, larger: OfV = analytic.u_plus) -> Measured:
     """Smallest of ln((V-1) u) - u between the roots and u - ln((V-1) u) beyond them, per unit of distance.
 
-    ln((V-1) u) - u is concave with its maximum at u = 1: between the roots it is above the smaller of the distances to
-    them times the slope there. Divided by the distance to the next root it stays away from 0.
+    ln((V-1) u) - u is concave with its maximum at u = 1: between the roots it is above the distance to the nearer root
+    times a slope. So its quotient by that distance stays away from 0.
     """
 
     V = float(instance.vocab_size)
@@ -44,7 +44,7 @@ def order(instance: Instance, omega_1: OfV = analytic.omega_1, **bound: Any) -> 
 
 
 def size_of_omega_0(instance: Instance, exponent: float = 0.99) -> Measured:
-    """omega_0 V^exponent ln V; V^omega_0 = V u_-, u_- = exp(u_-)/(V-1)."""
+    """omega_0 V^`exponent` ln V, where V^omega_0 = V u_- and u_- = exp(u_-)/(V-1)."""
     V = float(instance.vocab_size)
     # omega_0 ln V = ln(V u_-) = u_- - ln(1 - 1/V): 2.04/V at V = 100 and less.
     return Measured((analytic.u_minus(V) - np.log1p(-1 / V)) * V**exponent, at_most=2.0)
@@ -54,14 +54,18 @@ CLAIM = Claim(
     "lemma8",
     source="Lemma 8, Eqs. (50)-(51)",
     title="exp(u) = (V-1) u has a root close to 0 and one close to ln V",
-    statement="exp(V h) <= (V-1) V h exactly for V h between V^(omega_0-1) and (1+omega_1) ln V, omega_1 of the order "
-    "of ln ln V/ln V: 0.12 ln(2 ln V) < omega_1 ln V < ln(2 ln V); for V >= 100 omega_0 is at most 2/(V^0.99 ln V). "
-    "(Constants for V up to 1e300, the largest float; the two roots for every V >= 4.)",
+    statement=(
+        "exp(V h) <= (V-1) V h exactly for V h between V^(omega_0-1) and (1+omega_1) ln V, omega_1 of the order of "
+        "ln ln V/ln V: 0.12 ln(2 ln V) < omega_1 ln V < ln(2 ln V); for V >= 100 omega_0 is at most 2/(V^0.99 ln V). "
+        "(The constants hold for V up to 1e300, near the largest float; the two roots exist for every V >= 4.)"
+    ),
     latex=r"e^{u}=(V-1)u:\quad u_-=V^{\omega_0-1},\ \omega_0=O\!\left(\frac{1}{V^{0.99}\ln V}\right);\quad "
     r"u_+=(1+\omega_1)\ln V,\ \omega_1=\Theta\!\left(\frac{\ln\ln V}{\ln V}\right)",
-    conditions=("V >= 4: below, exp(u) exceeds (V-1) u everywhere",),
-    conclusion="Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly for large V, like ln ln V/ln V. "
-    "The interval proof has the constants of the statement, for V from 4 to 1e300; searches reach V = 1e12.",
+    conditions=("V >= 4: for smaller V, exp(u) exceeds (V-1) u everywhere",),
+    conclusion=(
+        "Holds; the larger root is (1+omega_1) ln V, and omega_1 falls slowly for large V, like ln ln V/ln V. The "
+        "interval proof covers the constants of the statement for V from 4 to 1e300; searches cover V up to 1e12."
+    ),
     grade="certified",
     properties=(
         closed_form(

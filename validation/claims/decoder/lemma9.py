@@ -19,8 +19,8 @@ Quotients = Callable[..., Floats]
 def stages(early: Quotients, late: Quotients, first: float = 0.0, end: float = 2.0) -> Measure:
     """Largest quotient of a number and its bound on the two stages of the most frequent class, which must be at most 1.
 
-    Early is eta_Y s from the first visit (or `first`/V) to ln V, late from `end` u_+ to t_end; 0 where t_end leaves no
-    such time. A rarer class goes through the same numbers later.
+    The early stage is eta_Y s from the first visit (or `first`/V) to ln V, the late stage is from `end` u_+ to t_end;
+    0 where t_end is before a stage. A rarer class goes through the same numbers later.
     """
 
     def measure(instance: Instance) -> Measured:
@@ -52,7 +52,7 @@ def exponential(first: float = 0.0, end: float = 2.0) -> Measure:
 
 
 def orders(late: Quotients, which: int = GAMMA) -> Measure:
-    """V h or gamma over eta_Y s early and over a bound in V and eta_Y s late."""
+    """V h or gamma over eta_Y s at early times, and over the bound `late`(V, eta_Y s) at late times."""
     return stages(lambda V, tau, *numbers: numbers[which] / tau, lambda V, tau, *numbers: numbers[which] / late(V, tau))
 
 
@@ -88,19 +88,24 @@ CLAIM = Claim(
     "lemma9",
     source="Lemma 9, Eqs. (52)-(57), (85)",
     title="gamma grows like t before the transition and falls like ln(t)/t after it",
-    statement="With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
-    "(V-1) V h), which fails while V h < u_-; h <= eta_Y s/V and gamma <= eta_Y s, at any rate. From t0 = 2 "
-    "(1+omega_1) K ln V/eta_Y on: exp(V h) >= max(V-1, (V-1) V h), h <= ln(V eta_Y s)/V and gamma <= 2 "
-    "ln(V eta_Y s)/(eta_Y s), at any rate. Both orders of gamma are attained: it is "
-    "at least 0.4 (early) and 0.75 (late) of ((V-1)/V)^2 times eta_Y s and ln(V eta_Y s)/(eta_Y s).",
+    statement=(
+        "With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
+        "(V-1) V h), which fails while V h < u_-; and for any learning rate h <= eta_Y s/V and gamma <= eta_Y s. For "
+        "t >= t0 = 2 (1+omega_1) K ln V/eta_Y: exp(V h) >= max(V-1, (V-1) V h); and for any learning rate h <= ln(V "
+        "eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s). Both orders of gamma are attained: gamma is at least 0.4 "
+        "((V-1)/V)^2 eta_Y s at early times, and at least 0.75 ((V-1)/V)^2 ln(V eta_Y s)/(eta_Y s) at late times."
+    ),
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
     conditions=(
         "eta_Y V >= 1 + O(1/V): the first visit makes V h larger than u_-, the smaller root of Lemma 8",
         "V >= 5 (V >= 4 late)",
     ),
-    conclusion="The bounds on gamma hold at any rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or more. "
-    "Rates of V^-0.99 or more are enough for V >= 100, as the paper states. Theorem 1(b) and Section 6 print "
-    "ln(eta_Y t/K) in place of ln(V eta_Y t/K); with it the late constant of gamma grows with V.",
+    conclusion=(
+        "The bounds on gamma hold for any learning rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or "
+        "more. Rates eta_Y of V^-0.99 or more are enough for V >= 100, as the paper states. Theorem 1(b) and Section "
+        "6 print ln(eta_Y t/K) in place of ln(V eta_Y t/K); with the printed logarithm the constant of the late bound "
+        "on gamma grows with V."
+    ),
     expected="conditional",
     grade="certified",
     properties=(

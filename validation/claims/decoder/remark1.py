@@ -22,7 +22,7 @@ from snapdyn.validation.statement import (
 
 
 class EqualOverlaps(Family):
-    """Classes of which every pair overlaps by rho, at random profiles; V is the number of classes in half of them."""
+    """Classes of which every pair overlaps by rho, at random profiles; V = K in half of the instances."""
 
     def draw(self, seed: int, number: int) -> Instance:
         """Instance `number`: one common token, whose attention is sqrt(rho) in every class."""
@@ -63,7 +63,7 @@ def width(instance: Instance) -> float:
 def error_of(instance: Instance, rate: int = 1, prefactor: int = 0, rounds: bool = False) -> Measured | None:
     """Distance of the original flow's logits from (1-rho)^prefactor (V-1) h zeta_n, h at (1-rho)^rate eta_Y.
 
-    With `rounds` h is that of s = t, as if each class came in every step.
+    With `rounds`, h is taken at s = t, as if each class were drawn in every step.
     """
     left, clock = 1 - float(overlaps(instance).mean()), instance.num_classes if rounds else 1
     return flow_against(instance, instance.gram, clock * left**rate, left**prefactor)
@@ -82,10 +82,12 @@ CLAIM = Claim(
     "w_n = (1-rho) (V-1) h(t/K) zeta_n. Corrected: w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y, for K = V.",
     latex=r"w_n=(1-\rho)(V-1)\,h(t/K)\,\zeta_n\ \to\ w_n=(V-1)\,h_{(1-\rho)\eta_Y}(t/K)\,\zeta_n\quad(K=V)",
     conditions=("attention frozen", "uniform classes, equal overlaps", "K = V: sum over classes of zeta_n is 0"),
-    conclusion="For rho > 0 it holds only for K = V, with 1-rho in the rate of h and not as a prefactor. At rho = "
-    "0.02 and eta_Y t = 200 the printed form errs by {K = V = 5:.1e} of the largest logit. For K < V neither the "
-    "printed nor the corrected form holds: the corrected one errs by {K = 5, V = 50:.1e} at K = 5, V = 50 and by {K "
-    "= 20, V = 400:.1e} at K = 20, V = 400.",
+    conclusion=(
+        "For rho > 0 this holds only for K = V, with the factor 1-rho in the rate of h and not in front of it. At "
+        "rho = 0.02 and eta_Y t = 200 the printed form errs by {K = V = 5:.1e} of the largest logit. For K < V "
+        "neither the printed nor the corrected form holds: the corrected one errs by {K = 5, V = 50:.1e} at K = 5, V "
+        "= 50 and by {K = 20, V = 400:.1e} at K = 20, V = 400."
+    ),
     expected="corrected",
     properties=(
         Property(

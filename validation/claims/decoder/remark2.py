@@ -28,7 +28,7 @@ def leading_lag(u: Floats, vocab_size: float) -> Floats:
 
 
 def lead_against(instance: Instance, law: Lead = leading_lag) -> Measured:
-    """Largest |X - law|/eta_Y over visits of the most frequent class, X by the recursion: h*(s) = h(s + X)."""
+    """Largest |X - law|/eta_Y over visits of the most frequent class, h*(s) = h(s + X) with h* by the recursion."""
     V, eta, s, u = by_visits(instance, MOST_VISITS, 60)
     with np.errstate(over="ignore", invalid="ignore"):
         off = np.abs(visits_of(u, eta, V) - s - law(u, V)) / eta
@@ -73,16 +73,20 @@ CLAIM = Claim(
     "remark2",
     source="Remark 2, after Lemma 7",
     title="The gap between steps and flow closes like 2 eta_Y s0/(V s)",
-    statement="After many visits s, the h* of the steps and the h of the flow differ by h*(s) - h(s) of the order "
-    "of 2 eta_Y s0/(V s) = O(ln V/(V s)), where s0, of the order of ln V/eta_Y, is the time in the proof of Lemma 7; "
-    "and h*(s) <= h(s+c) with c = O(ln V). Corrected: it is [ln(eta_Y s)/2 + eta_Y (1/24 + 1/(8V))]/(V s), since "
-    "every explicit step adds its truncation error; for eta_Y <= 1 at all times h*(s) = h(s + X), X = ln((V-1+exp(V "
-    "h*))/V)/2 within 0.15 eta_Y.",
+    statement=(
+        "After many visits s, the h* of the steps and the h of the flow differ by h*(s) - h(s) of the order of 2 "
+        "eta_Y s0/(V s) = O(ln V/(V s)), where s0, of the order of ln V/eta_Y, is the time in the proof of Lemma 7; "
+        "and h*(s) <= h(s+c) with c = O(ln V). Corrected: the difference is [ln(eta_Y s)/2 + eta_Y (1/24 + "
+        "1/(8V))]/(V s), since every explicit step adds its truncation error; for eta_Y <= 1, at all times h*(s) = "
+        "h(s + X) with X = ln((V-1+exp(V h*))/V)/2 within 0.15 eta_Y."
+    ),
     latex=r"h^*-h\sim\frac{2\eta_Y s_0}{Vs}\ \to\ "
     r"h^*-h=\frac{\frac12\ln(\eta_Y s)+\eta_Y\left(\frac1{24}+\frac1{8V}\right)+O(\eta_Y^2)}{Vs}",
     conditions=("modified flow, discrete steps, Y(0) = 0", "the late law: eta_Y s much larger than ln(V eta_Y s)"),
-    conclusion="The gap falls like ln(eta_Y s)/(2 V s): the logarithm keeps growing, so no constant s0 or c bounds it. "
-    "At V = 10 it is {V = 10, s = 1e6:.2f} times the printed 2 ln V/(V s) by s = 1e6.",
+    conclusion=(
+        "The gap falls like ln(eta_Y s)/(2 V s): the logarithm keeps growing, so no constant s0 or c bounds it. At V "
+        "= 10 and s = 1e6 the gap is {V = 10, s = 1e6:.2f} times the printed 2 ln V/(V s)."
+    ),
     expected="corrected",
     properties=(
         Property(

@@ -1,4 +1,4 @@
-"""What the claims of this chapter share: families that start from logits, orders of a fit, errors of a run."""
+"""What the claims of this chapter share: families with initial logits, orders of a fit, errors of a run."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -38,8 +38,8 @@ INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.ge
 def run_error(instance: Instance, largest: float) -> float:
     """Error of a logit of a run, absolute; `largest` is the run's largest |z|.
 
-    An error of the decoder Y of rtol across f drives z at the rate eta_Z until eta_Y has removed it: a factor
-    eta_Z/eta_Y where that is above 1.
+    A relative error rtol of Y orthogonal to f drives z at the rate eta_Z until the decoder removes it at the rate
+    eta_Y, so the error grows by the factor eta_Z/eta_Y where this is above 1.
     """
     return RUN_ERROR * max(1.0, instance.ratio) * largest
 
@@ -54,7 +54,7 @@ def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
 
 
 def alike(*profile: float) -> Floats:
-    """P (3, M) of classes with one common token and as many distinct ones: the probabilities of `profile` in each."""
+    """P (3, M) of three classes with one common token and distinct ones, each with the probabilities of `profile`."""
     return np.hstack([np.full((3, 1), profile[0]), np.kron(np.eye(3), profile[1:])])
 
 
@@ -104,7 +104,7 @@ def on_flows(
     *conditions: Requirement,
     **attributes: Any,
 ) -> list[Property]:
-    """The property of measure(instance, rung) in the mean field and under Eq. (10), by changed arguments also wrong."""
+    """The property of measure(instance, rung) in the mean field and under Eq. (10); `wrong` changes its arguments."""
     modified_flow = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
     return [
         Property(

@@ -34,7 +34,7 @@ Prior = Callable[[Floats, Floats], Floats]
 
 
 def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Ints, Floats]]:
-    """Give each class, its L tokens that occur in no other one in the order of a prior, and the prior's L - 1 leads."""
+    """Give each class, its L tokens that no other class has in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
         ahead = prior(np.log(instance.P), starts(instance))
     single = np.count_nonzero(instance.P, axis=0) == 1
@@ -56,12 +56,14 @@ RIVAL_TOKENS = Requirement(
 def smallest_lead(instance: Instance, rung: str, prior: Prior = np.add) -> Measured | None:
     """Smallest lead of a token over the next one of its class in the order of a prior, over the prior's lead.
 
-    The lead is the difference of ln(P exp(z)) at a saved time; the smallest over times, classes and neighbours.
+    The lead is the difference of ln(P exp(z)) of two neighbours; the result is the smallest over times, classes and
+    neighbours.
 
     The mean field keeps the order: where f_a = f_b, z_a' - z_b' = eta_Z p f (g_a - g_b). From Y(0) = 0 the row of a
-    token of one class is Y_l = eta_Y p int f_l error dt, so g_a - g_b = eta_Y p int (f_a - f_b)(t') error(t').error(t)
-    dt' > 0 if a was ahead: two errors of a class have the product (1 - alpha)(1 - alpha') + sum of alpha_j alpha_j'
-    > 0. In the modified flow z_l' depends on l through f_l alone, so paths do not cross.
+    token of one class is Y_l = eta_Y p int f_l (e_n - alpha_n) dt, so g_a - g_b = eta_Y p int (f_a - f_b)(t')
+    error(t').error(t) dt' > 0 if a was ahead, error = e_n - alpha_n: two errors of a class have the product (1 -
+    alpha)(1 - alpha') + sum of alpha_j alpha_j' > 0. In the modified flow z_l' depends on l only through f_l, so the
+    paths of two tokens do not cross.
     """
     run = flow(instance, rung)
     if run is None:
@@ -84,24 +86,24 @@ CROSSING = float(np.log(6 / 5))
 
 
 def final_lead(setting: dict[str, Any], head_start: float) -> float:
-    """ln of the first rival's attention over the rarer one's after 200 steps from a head start of the rarer one."""
+    """ln of the first rival's attention over the rarer one's after 200 steps; the rarer one has z(0) = `head_start`."""
     start = np.eye(1, CLASSES.num_tokens, 2) * head_start
     run = run_of(Instance.of(CLASSES, 0.5, 0.5, 200, start), **setting)
     return float(np.log(run.token_attention(0, 1)[-1] / run.token_attention(0, 2)[-1]))
 
 
 def final_difference(setting: dict[str, Any], head_start: float = CROSSING) -> Measured:
-    """|Final lead| from a head start at which a theory has no rival ahead; the solver errs by less than 1e-9."""
+    """|Final lead| from a head start at which a theory has equal rivals; the solver errs by less than 1e-9."""
     return Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
 
 
 def finite(length: float, seed: int = 0) -> dict[str, Any]:
-    """SGD on sequences of `length` tokens."""
+    """Setting of SGD on sequences of `length` tokens."""
     return {"rung": FINITE_T, "seq_len": int(length), "batch_size": 8, "seed": seed}
 
 
 def length_map(level: str) -> Map:
-    """Share of runs of SGD in which P exp(z(0)) does not decide, over its lead and the length of the sequences."""
+    """Share of SGD runs in which the token with the larger P exp(z(0)) loses, over its lead and the sequence length."""
     count, seeds = (11, 50) if level == "full" else (5, 10)
     lengths, leads = np.geomspace(4, 1e4, count).round(), np.geomspace(1e-2, 1, count)
 
@@ -119,15 +121,19 @@ CLAIM = Claim(
     "initial-prior",
     source="Section 5 (initial value as prior), after Theorem 3",
     title="Initial logits are a prior: P exp(z(0)) decides who dominates",
-    statement="Of two distinct tokens of a class, the one with the larger c~_l(0) = P(l|n) exp(z_l(0)) stays ahead for "
-    "ever: initial logits swap their fates exactly where P exp(z(0)) crosses.",
+    statement=(
+        "Of two distinct tokens of a class, the one with the larger c~_l(0) = P(l|n) exp(z_l(0)) stays ahead for "
+        "ever: as initial logits vary, the winner changes exactly where the two values of P exp(z(0)) are equal."
+    ),
     latex=r"r_{l/l'|n}(t)\gtrless0\iff P(l|n)\,e^{z_l(0)}\gtrless P(l'|n)\,e^{z_{l'}(0)}",
     conditions=("T infinite", "Y(0) = 0", "a distinct token occurs in one class only"),
-    conclusion="Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Who is "
-    "ahead is tested as a sign, and the crossing as an equality, to 1e-9. Two tokens with equal P exp(z(0)) keep "
-    "equal attention under flow, descent and SGD. With sequences of 16 tokens, whose counts scatter, |ln(f_1/f_2)| "
-    "is {SGD, sequences of 16 tokens:.2f} at the end of a run; from a random Y(0) it is {descent, Y(0) uniform in "
-    "+-1/sqrt(V):.2f}.",
+    conclusion=(
+        "Holds for long sequences and Y(0) = 0; short sequences or a random Y(0) can overrule it. Which token is "
+        "ahead is tested as a sign, and equality at the crossing to 1e-9. Two tokens with equal P exp(z(0)) keep "
+        "equal attention under flow, descent and SGD. With sequences of 16 tokens, whose counts scatter, "
+        "|ln(f_1/f_2)| is {SGD, sequences of 16 tokens:.2f} at the end of a run; from a random Y(0) it is {descent, "
+        "Y(0) uniform in +-1/sqrt(V):.2f}."
+    ),
     expected="conditional",
     properties=(
         *on_flows(

@@ -46,7 +46,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Biased(StartedFamily):
-    """Family of instances whose start prefers some tokens: without a bias the claim says nothing."""
+    """Family of instances whose initial logits prefer some tokens, since without a bias the claim says nothing."""
 
     def speaks_of(self, instance: Any) -> bool:
         """Whether `instance` is one of sequence classes with a start that differs between tokens of a query."""
@@ -59,9 +59,9 @@ def reweighted(instance: Instance, power: float = 1.0) -> Instance:
 
 
 def difference(instance: Instance, rung: str, power: float = 1.0) -> Measured | None:
-    """Largest |(z - z0) - z~|, z from z0, z~ of the reweighted classes from 0, over what counts as no difference.
+    """Largest |(z - z0) - z~| over what is allowed; z starts from z0, z~ of the reweighted classes from 0.
 
-    That is SAME_PATH of the movement, and the error of both runs.
+    Allowed are SAME_PATH times the movement plus the error of both runs.
     """
     z0 = instance.start
     if z0 is None:
@@ -82,14 +82,14 @@ BIAS = np.random.default_rng(29).normal(size=(1, CLASSES.num_tokens))
 
 
 def gap(setting: dict[str, Any], power: float = 1.0, size: float = 1.0) -> float:
-    """Largest |(z - z0) - z~| over the largest |z~| with a bias of the given size."""
+    """Largest |(z - z0) - z~| over the largest |z~|, with a bias of the given size."""
     biased = Instance.of(CLASSES, 0.5, 0.5, 60.0, size * BIAS)
     z, plain = (run_of(each, **setting).z_support for each in (biased, reweighted(biased, power)))
     return largest_relative(z - size * BIAS[CLASSES.z_coordinates], plain)
 
 
 def rounding_gap(setting: dict[str, Any], power: float = 1.0) -> Measured:
-    """That gap up to rounding."""
+    """`gap` of a setting, which must be 0 up to rounding."""
     return Measured(gap(setting, power), at_most=1e-11)
 
 
@@ -106,8 +106,8 @@ def order_in_length(lengths: Floats, power: float = 1.0) -> Measured | None:
 def score(halves: list[Floats], late: float = 2.0) -> Measured:
     """Largest difference of the mean attention over sequences from a prior, in standard errors, at z = 0.
 
-    P(l|n) of the early and of the late half of 4000 positions are given; the late half has a bias of 2. The prior is
-    their sum with the factor exp(late) of the late half.
+    `halves` are P(l|n) in the early and in the late half of 4000 positions; the late half has a bias of 2. The prior
+    is the sum of both, the late one times exp(`late`).
     """
 
     def tilted(halves: Any, bias: float) -> Floats:
@@ -141,11 +141,13 @@ CLAIM = Claim(
     "reweighted by exp(z0): it acts as a prior.",
     latex=r"f_{nl}\propto P(l|n)e^{z_{l}+z^0_{l}}\ \equiv\ \tilde P(l|n)e^{z_l},\quad "
     r"\tilde P(l|n)\propto\sum_ie^{b_i}P(l|n,i)",
-    conditions=("T infinite: with finite T the counts scatter as under P, not as under the reweighted P",),
-    conclusion="Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 "
-    "it is {T - 1 = 500:.1%} of the largest logit. With a bias b_i per position P becomes sum_i exp(b_i) P(l|n, i): "
-    "the bias has no effect where tokens do not depend on their position. Where classes of one query depend on it "
-    "differently, it is a prior for each class, and no row of Z has the same effect.",
+    conditions=("T infinite: with finite T the counts fluctuate as under P, not as under the reweighted P",),
+    conclusion=(
+        "Exact for a bias per token and infinite T; at finite T the difference falls as 1/T. At T - 1 = 500 the "
+        "difference is {T - 1 = 500:.1%} of the largest logit. With a bias b_i per position P becomes sum_i exp(b_i) "
+        "P(l|n, i): the bias has no effect where tokens do not depend on their position. Where classes of one query "
+        "depend differently on the position, the bias is a prior for each class, and no row of Z has the same effect."
+    ),
     expected="conditional",
     properties=(
         *on_flows(

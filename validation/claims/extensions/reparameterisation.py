@@ -1,4 +1,4 @@
-"""Sec. 3.1: what independent Y and Z keep of the model that is trained, with embeddings."""
+"""Sec. 3.1: how far independent Y and Z describe the trained model, which has embeddings."""
 
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -37,7 +37,7 @@ def theory(eta_Z: float) -> Floats:
 
 @dataclass(frozen=True)
 class Start:
-    """Embeddings of width d at the start, where W_V = 0, with rates for eta_Y = eta_Z = 1.
+    """Initial embeddings of width d, where W_V = 0, with the learning rates that give eta_Y = eta_Z = 1.
 
     While U is fixed only Gram matrices matter, so U (V, r), W_Q and W_K (r, r') may be any factors of them, and any d
     costs the same: sqrt(d) enters through the sizes of W_Q and W_K and their rates. The rates of U and of W_K are given
@@ -64,12 +64,12 @@ class Start:
 
 
 def apart(d: float, U: Floats, A: Floats, B: Floats, s2: float, of_U: float = 0.0) -> Start:
-    """W_Q = [A, 0] and W_K = [0, B], of Gram matrices s2 I and product 0."""
+    """Start with W_Q = [A, 0] and W_K = [0, B], whose Gram matrices are s2 I and whose product is 0."""
     return Start(d, U, np.hstack([A, 0 * A]), np.hstack([0 * B, B]), s2, of_U)
 
 
 def orthonormal(s2: float, d: float = 2 * V) -> Start:
-    """Fixed U with orthonormal rows, W_Q and W_K apart."""
+    """Fixed U with orthonormal rows, W_Q and W_K with W_Q W_K^T = 0."""
     W = np.sqrt(s2) * np.eye(V)
     return apart(d, ORTHONORMAL, W, W, s2)
 
@@ -94,13 +94,13 @@ def trained(d: int) -> Start:
 
 
 def gap(start: Start, eta_Z: float = 1.0) -> float:
-    """Distance in attention from the theory of Y and Z over how far the theory has come."""
+    """Distance in attention from the theory of Y and Z, over the movement of attention in the theory."""
     begin, end = theory(eta_Z)
     return float(np.linalg.norm(start.reached - end) / np.linalg.norm(end - begin))
 
 
 def small(start: Start, eta_Z: float = 1.0) -> Measured:
-    """Gap from a theory with this eta_Z."""
+    """`gap` from a theory with this eta_Z, against the bound of `start`."""
     return Measured(gap(start, eta_Z), at_most=start.allowed)
 
 
@@ -127,7 +127,7 @@ def settings() -> dict[str, Start]:
 
 
 def falls() -> dict[str, Fall]:
-    """How the gap falls with s^2 and with the width."""
+    """Settings that show how the gap falls with s^2 and with the width."""
     return {
         "2 in 1/s^2, W_Q and W_K apart": (2.0, {s2: [orthonormal(s2)] for s2 in (40.0, 80.0, 160.0, 320.0)}),
         "1/2 in 1/d, random fixed U, one rate": (
@@ -148,20 +148,24 @@ CLAIM = Claim(
     "reparameterisation",
     source="Sec. 3.1, own derivation",
     title="Independent Y and Z stand for a model with embeddings",
-    statement="Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they "
-    "were independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With separate W_Q "
-    "and W_K, both of Gram matrix s^2 I and of product 0 at the start, eta_Z = 2 s^2 eta/d, and the gap of attention "
-    "over its movement is O(d/s^4). With fixed random U and one rate for all matrices the gap is O(1/sqrt(d)). With "
-    "W_Q and W_K of the usual size, or U trained at the same rate, it is large at the widths measured (up to 1024 "
-    "and 256).",
+    statement=(
+        "Gradient descent on embeddings moves Y = U W_V^T U^T and Z = U W_Q W_K^T U^T/sqrt(d) as if they were "
+        "independent, exactly when U is fixed with orthonormal rows and W_Q W_K^T is one matrix. With separate W_Q "
+        "and W_K, which start with Gram matrices s^2 I and W_Q W_K^T = 0, eta_Z = 2 s^2 eta/d, and the gap of "
+        "attention over its movement is O(d/s^4). With fixed random U and one rate for all matrices the gap is "
+        "O(1/sqrt(d)). With W_Q and W_K of the usual size, or with U trained at the same rate, the gap is large at "
+        "the widths measured (up to 1024 and 256)."
+    ),
     latex=r"\dot Z=\frac{\eta}{d}\left[K B\,UW_KW_K^\top U^\top+UW_QW_Q^\top U^\top B\,K\right],\quad K=UU^\top",
     conditions=("U fixed, rows orthonormal or the width large", "W_Q, W_K large: s^4 much above d |Z|^2/2"),
-    conclusion="Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; with trained embeddings a large "
-    "gap remains at the widths measured. On Syn-Small at t = 100 the gap of attention, over its movement, is {one "
-    "matrix W_Q W_K^T, d = 34:.0e} for one matrix, {W_Q and W_K apart, s^2 = 320, d = 68:.1e} for W_Q and W_K apart "
-    "at s^2 = 320, {random U, d = 262144:.1%} for random fixed U at d = 262,144. A large gap remains at the widths "
-    "measured: {s^2 = 1, d = 1024:.0%} for s^2 = 1 (entries of variance 1/d) and d = 1024, {U trained too, d = "
-    "256:.0%} for U trained at the same rate and d = 256.",
+    conclusion=(
+        "Exact for fixed orthonormal embeddings and one matrix W_Q W_K^T; with trained embeddings a large gap remains "
+        "at the widths measured. On Syn-Small at t = 100 the gap of attention, over its movement, is {one matrix W_Q "
+        "W_K^T, d = 34:.0e} for one matrix W_Q W_K^T, {W_Q and W_K apart, s^2 = 320, d = 68:.1e} for W_Q and W_K "
+        "apart at s^2 = 320, and {random U, d = 262144:.1%} for random fixed U at d = 262,144. A large gap remains at "
+        "the widths measured: {s^2 = 1, d = 1024:.0%} for s^2 = 1 (entries of variance 1/d) and d = 1024, and {U "
+        "trained too, d = 256:.0%} for U trained at the same rate and d = 256."
+    ),
     expected="conditional",
     properties=(
         Property(

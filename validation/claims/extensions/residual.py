@@ -1,4 +1,4 @@
-"""Residual connection: distinct and common tokens become local to a query."""
+"""Residual connection: whether a token is distinct or common is decided within each query."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,14 +39,14 @@ CLEAR_PULL = 0.3
 
 
 def same_query(instance: Instance) -> Floats:
-    """1 for classes of one query, else 0, (S, S)."""
+    """1 for two classes of the same query, else 0, (S, S)."""
     return (instance.query[:, None] == instance.query).astype(float)
 
 
 def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
     """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2) where query tokens are not attended.
 
-    The wrong theory, not `shared`: a class shares its query with itself only.
+    Without `shared` it is that of a wrong theory: a class shares its query only with itself.
     """
     return (instance.gram + (same_query(instance) if shared else np.eye(instance.num_classes))) / 2
 
@@ -64,7 +64,7 @@ def drift_by(gram: Floats, instance: Instance) -> Floats:
 
 
 def full_residual_drift(instance: Instance) -> Floats:
-    """The same by full algebra of the modified flow: Y = F_u (I-E') W, f o (I - f f^T)(I - u u^T) g/|f + e|.
+    """`drift_by` by full algebra of the modified flow: Y = F_u (I-E') W, f o (I - f f^T)(I - u u^T) g/|f + e|.
 
     u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
     Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
@@ -78,10 +78,11 @@ def full_residual_drift(instance: Instance) -> Floats:
 
 
 def local_pull(instance: Instance) -> Floats:
-    """Drift at the start over the largest |drift|, (S, M), of tokens that the residual connection turns round.
+    """Drift at the start over the largest |drift|, (S, M), of tokens whose drift the residual connection reverses.
 
-    By the modified flow with the residual connection. -inf for all tokens but those that are shared only with classes
-    of other queries and whose drift without the residual connection is negative.
+    The drift is that of the modified flow with the residual connection. A token counts if it is shared only with
+    classes of other queries and its drift without the residual connection is negative; for all others the value is
+    -inf.
     """
     drift, without = (drift_by(gram, instance) for gram in (gram_of_inputs(instance), instance.gram))
     occurs = (instance.P > 0).astype(float)
@@ -150,9 +151,9 @@ class SeparateQueriesFamily(Family):
 
 
 class TurnedFamily(SeparateQueriesFamily):
-    """Instances with a token that the residual connection turns round, as far as DRAWS draws give one.
+    """Instances with a token whose drift the residual connection reverses, if one is found in DRAWS draws.
 
-    Two of three have a moderate overlap, which is rare otherwise.
+    Two instances of three are drawn with a moderate overlap, which would be rare otherwise.
     """
 
     DRAWS = 500
@@ -202,9 +203,9 @@ def distance_from_limit(
 
 
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
-    """Smallest change of the logit, over the largest |z|, of tokens that the residual connection turns round.
+    """Smallest change of the logit, over the largest |z|, of tokens whose drift the residual connection reverses.
 
-    With a clear pull, if there are such tokens, else with the largest.
+    It is over the tokens with a clear pull, or, without such tokens, over that with the largest pull.
     """
     run = flow(instance, MEAN_FIELD, residual=residual)
     if run is None:
@@ -228,18 +229,18 @@ def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> I
 
 
 def between(instance: Instance, rung: str, residual: bool = True, **options: Any) -> float:
-    """Last mean logit of the tokens shared between queries of `two_queries`, over the largest |logit|."""
+    """Final mean logit of the tokens shared between queries in `two_queries`, over the largest |logit|."""
     z = run_of(instance, rung, residual=residual, **options).z
     return z[-1, :, 2:4].mean() / np.abs(z).max()
 
 
 def final_between(setting: dict[str, Any], residual: bool = True) -> Measured:
-    """That of a setting; over seeds of SGD it scatters little."""
+    """`between` of a setting; it varies little between seeds of SGD."""
     return Measured(between(two_queries(end=6000), residual=residual, **setting), at_least=0.0)
 
 
 def locality_map(level: str) -> Map:
-    """Minus the logit of the tokens shared between queries at t = 1e6, over the largest |logit|, over both shares."""
+    """Minus the logit of tokens shared between queries at t = 1e6 over the largest |logit|, over both probabilities."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
     return Map.over(
@@ -254,21 +255,27 @@ CLAIM = Claim(
     "residual",
     source="Section 7 (residual connection)",
     title="With a residual connection distinct and common become local to a query",
-    statement="With decoder input LN(f_n + e_psi(n)) classes of other queries hardly act on each other: as overlaps "
-    "vanish beta_nk is 2/(m+1) for the m classes of one query and 0 between queries, to 2 lambda/(1-lambda), lambda = "
-    "|lambda_1(E)|. So a token that is shared only with classes of other queries counts as distinct and gains "
-    "attention where the pull of its own query is clear, though its drift without the residual is negative.",
+    statement=(
+        "With decoder input LN(f_n + e_psi(n)) classes of different queries hardly act on each other: as overlaps "
+        "vanish, beta_nk tends to 2/(m+1) for the m classes of one query and to 0 between queries, with an error of "
+        "at most 2 lambda/(1-lambda), lambda = |lambda_1(E)|. So a token that is shared only with classes of other "
+        "queries counts as distinct and gains attention where its drift by the classes of its own query is clearly "
+        "positive, although its drift without the residual is negative."
+    ),
     latex=r"u_n=\frac{f_n+e_{\psi(n)}}{\|f_n+e_{\psi(n)}\|},\qquad u_n^\top u_k=\frac{f_n^\top f_k+"
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
     conditions=(
         "several classes per query that share a token",
         "late, with a clear pull at the start, moderate overlaps and slow attention: measured, not derived",
     ),
-    conclusion="Holds from the transition on, for tokens whose own query pulls clearly; before it they fall as "
-    "without the residual. The limit 2/(m+1) is not 1/2, the overlap of two classes of a query, since these are "
-    "strongly correlated. With two queries of two classes the logit of tokens that the queries share is {two queries "
-    "of two classes, t = 1:+.0%} of the largest logit at t = 1, since beta = 1/V for all pairs at first (F4). At the "
-    "end it is {mean field:+.0%} in the mean field, and {SGD:+.0%} by SGD.",
+    conclusion=(
+        "Holds after the transition, for tokens that their own query clearly pulls up; before it they fall as without "
+        "the residual. The limit 2/(m+1) of beta is not 1/2, the overlap of the inputs of two classes of a query, "
+        "since these classes are strongly correlated. With two queries of two classes the logit of tokens that the "
+        "queries share is {two queries of two classes, t = 1:+.0%} of the largest logit at t = 1, since beta = 1/V "
+        "for all pairs at first (F4). At the end this logit is {mean field:+.0%} of the largest in the mean field, "
+        "and {SGD:+.0%} in SGD."
+    ),
     expected="conditional",
     properties=(
         Property(

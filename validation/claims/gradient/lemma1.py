@@ -84,8 +84,7 @@ def against_the_loss(instance: Instance, gradient: Gradient = kernel_gradient) -
 def one_step(length: int) -> Measured:
     """Change of Y and z in one step of SGD on a drawn sequence against sympy's derivative of the loss, relative.
 
-    Y moves by f (x - alpha)^T, and f is proportional to the frequencies times exp(z): the step says which sequence was
-    drawn.
+    Y moves by f (x - alpha)^T, and f is proportional to the frequencies times exp(z), so the step shows the sequence.
     """
     from snapdyn.analytic.symbolic import gradient
 
@@ -108,10 +107,12 @@ CLAIM = Claim(
     statement="The ascent direction of log softmax(Y^T f)[next] is f (x - alpha)^T for Y and "
     "f o (g - f (f.g)), g = Y (x - alpha), for the row of Z of the query.",
     latex=r"\dot Y=\eta_Y f(x-\alpha)^\top,\quad \dot z=\eta_Z\,\mathrm{diag}(q)\,\frac{I-ff^\top}{\|q\|}\,Y(x-\alpha)",
-    conclusion="Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to "
-    "rounding. So is a step of SGD, at the frequencies of the sequence that it drew. Proved for two or three tokens "
-    "and three outputs; it holds for any numbers by symmetry: an entry of a gradient contains its own token or "
-    "output, one other, and sums over the rest. The compiled rates are tested with more tokens and outputs.",
+    conclusion=(
+        "Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to rounding. A "
+        "step of SGD is the derivative too, at the frequencies of the drawn sequence. Proved for two or three tokens "
+        "and three outputs; by symmetry it holds for any numbers: an entry of a gradient contains its own token or "
+        "output, one other, and sums over the rest. The compiled rates are tested with more tokens and outputs."
+    ),
     grade="proved",
     properties=(
         Property(

@@ -29,7 +29,7 @@ def limit(P: Floats, z: Floats) -> tuple[Floats, Floats]:
 def in_standard_errors(instance: Instance, forgotten: float = 0.0) -> Measured:
     """Largest |q - c_n| over its standard error for one drawn sequence of LONG tokens per class.
 
-    The logits are drawn at random: c_n differs from P. The wrong theory forgets a share of them in c_n.
+    The logits are drawn at random, so c_n differs from P. The wrong theory leaves the fraction `forgotten` of them out.
     """
     rng = np.random.default_rng(np.random.SeedSequence(instance.seed, spawn_key=(instance.number, 2)))
     classes = instance.classes
@@ -61,10 +61,10 @@ DRAWN = 10_000
 
 
 def spread(length: int, power: float = -0.5, deviation: Floats = DEVIATION) -> Measured:
-    """|ratio - 1| of the root mean square of q - c_n over DRAWN sequences, summed over tokens, to the delta method's.
+    """|ratio - 1|, ratio of the root mean square of q - c_n over DRAWN sequences and tokens to the delta method's.
 
-    That is (T-1)^power deviation. A root mean square over DRAWN draws has the relative error 1/sqrt(2 DRAWN), of which
-    four are allowed.
+    The delta method's is (T-1)^power deviation. A root mean square over DRAWN draws has the relative standard error
+    1/sqrt(2 DRAWN); four of these are allowed.
     """
     weights = np.random.default_rng(length).multinomial(length, TOKENS, size=DRAWN) * np.exp(LOGITS)
     q = weights / weights.sum(axis=1, keepdims=True)
@@ -75,7 +75,8 @@ def spread(length: int, power: float = -0.5, deviation: Floats = DEVIATION) -> M
 def of_sgd(length: int) -> Measured:
     """Mean of q over RUNS sequences that SGD draws against c_n, in standard errors: largest.
 
-    Y moves by f (x - alpha)^T, and q is f over its sum. For 12 tokens 5.1 is exceeded with probability 4e-6.
+    Y moves by f (x - alpha)^T, and q is f over its sum. For 12 tokens, 5.1 standard errors are exceeded with
+    probability 4e-6.
     """
     classes = SequenceClasses(TOKENS[None], [0], vocab_size=20)
     trained = sgd(classes, 1e-6, FROZEN, RUNS, seq_len=length, init={"z": LOGITS[None]}, save_decoder=True)

@@ -131,7 +131,7 @@ WEAK_FAMILY = Family(
 
 
 def log_growth(trajectory: Trajectory, n: int = 0) -> Floats:
-    """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without the detour over exp, (N,)."""
+    """ln chi = 2 (z(t) - z(0)) of the dominant token of class n, without computing exp, (N,)."""
     classes, gains = trajectory.require_classes(), trajectory.z - trajectory.z_initial
     return 2 * gains[:, classes.query_index[n], dominant_token(classes, n)]
 
@@ -156,14 +156,14 @@ def trained_entropies(*rates: tuple[float, float]) -> Floats:
 
 
 def published_entropies() -> Floats:
-    """Published table of Fig. 6: (Q, eta_Z, eta_Y/eta_Z), each increasing."""
+    """Published table of Fig. 6: (Q, eta_Z, eta_Y/eta_Z), with increasing values along each axis."""
     return np.array([cell["entropy_mean"] for cell in published_cells()]).reshape(4, 4, 4)
 
 
 def largest_step(entropy: Floats) -> Measured:
     """Largest change of the mean over seeds from a setting to the next, `entropy` (settings, cells, seeds).
 
-    It must be a fall, by 3.1 standard errors where there are seeds: a one-sided test of size 1e-3.
+    The entropy must fall, by 3.1 standard errors if there are several seeds: a one-sided test of size 1e-3.
     """
     steps = np.diff(entropy.mean(axis=2), axis=0).ravel()
     error = entropy.std(axis=2) / np.sqrt(max(entropy.shape[2] - 1, 1))

@@ -28,7 +28,7 @@ def gamma_integral(t: float, eta_Y: ArrayLike = RATES) -> Floats:
 
 
 def over_largest(at: Mapping[str, float], from_its_start: bool = True) -> Measured:
-    """exp(2B(700) - 2B(0)), or exp(2B(700)), by integrating (13) over sqrt(1 + 4 K Gamma)."""
+    """exp(2B(700) - 2B(0)), or exp(2B(700)), by integrating (13), divided by sqrt(1 + 4 K Gamma)."""
     system = SingleCommonToken(K, V, at["eta_Y"], ETA_Z, at["rho0"], "printed")
     growth = np.exp(2 * whole_run(system, [T_END]).extra["B"][-1, 0])
     start = 1.0 if from_its_start else at["rho0"] ** 2 / np.sqrt(K)
@@ -40,8 +40,10 @@ CLAIM = Claim(
     "figure3-scale",
     source="Fig. 3, Theorem 4, Eq. (14)",
     title="Figure 3: the growth factor reaches 600",
-    statement="Fig. 3 (K = 10, V = 1000, eta_Z = 0.5, t <= 700) draws chi on an axis that reaches 600. Corrected: no "
-    "rho0 >= 1 gives that: from its own start exp(2 B) as printed grows sqrt(1 + 4 K Gamma/rho0^4) times.",
+    statement=(
+        "Fig. 3 (K = 10, V = 1000, eta_Z = 0.5, t <= 700) draws chi on an axis that reaches 600. Corrected: no rho0 "
+        ">= 1 gives 600: from its start to t, the printed exp(2 B) grows by the factor sqrt(1 + 4 K Gamma/rho0^4)."
+    ),
     latex=r"\frac{e^{2B(t)}}{e^{2B(0)}}=\sqrt{1+\frac{4K\Gamma}{\rho_0^4}}\le\sqrt{1+4K\Gamma},\qquad"
     r"\rho_0=\frac{\|\tilde c\|}{P(l_c)}\ge1",
     expected="corrected",

@@ -1,4 +1,4 @@
-"""Reading (b) of Theorem 4: both rates up, a larger B, sparser attention."""
+"""Reading (b) of Theorem 4: raising both rates gives a larger B and sparser attention."""
 
 from dataclasses import replace
 from functools import partial
@@ -55,7 +55,7 @@ def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: flo
 
 
 def growth_step(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = FACTOR) -> Measured | None:
-    """Smallest change of ln chi of a dominant token by factors of the rates, over the largest ln chi; Eq. (10)."""
+    """Smallest change of ln chi of a dominant token when the rates get factors, over the largest ln chi; Eq. (10)."""
     growth = growth_at_other_rates(instance, eta_Y, eta_Z)
     if growth is None:
         return None
@@ -88,12 +88,14 @@ CLAIM = Claim(
     "with rates c eta at step t are those with rates eta at step c t.",
     latex=r"\nu=\eta_Y/\eta_Z\ \text{fixed},\ \eta_Z\uparrow\ \Rightarrow\ B_n(t)\uparrow",
     conditions=(
-        "sparser: attention gets sparser with time at all",
-        "larger B: Eq. (10), weak correlation, equal priors",
+        "for sparser attention: attention gets sparser with time",
+        "for a larger B: Eq. (10), weak correlation, equal priors",
         "steps small enough that training follows the flow",
     ),
-    conclusion="Holds; in the flows it is a change of clock and nothing else. At the same eta t the rates make no "
-    "difference. Published entropies fall with eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f}).",
+    conclusion=(
+        "Holds; in the flows larger rates change only the clock. At the same eta t the rates make no difference. "
+        "Published entropies fall with eta_Z in all 48 pairs (largest step {published, 48 pairs:+.3f})."
+    ),
     properties=(
         Property(
             "rates times 3 at t against the old rates at 3 t: |difference of z| over largest |z|",

@@ -68,7 +68,7 @@ def frozen_overlap(classes: EqualClasses, t: Floats) -> Floats:
 
 
 def without_fall(classes: EqualClasses, t: Floats) -> Floats:
-    """Wrong theory: u = eta_Y s up to t0', kappa = (1-1/V)^2, larger by 1.4 to 1.03 for V = 40 to 1e15."""
+    """Wrong theory: u = eta_Y s up to t0', so kappa = (1-1/V)^2, 1.4 to 1.03 times larger for V = 40 to 1e15."""
     return lower_bound(classes, t / (1 - OMEGA / np.log(classes.vocab_size)))
 
 
@@ -86,7 +86,7 @@ def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = 
 
 
 def above_of_many(at: Given, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured:
-    """The same for any number of equal classes, on the orbit."""
+    """Smallest (ln chi - bound)/ln chi for any number of equal classes, on the orbit of Eq. (10), t <= t0'."""
     equal = equal_classes(at)
     t = np.geomspace(1e-3, 1, 30) * transition(equal)[0]
     growth = equal.growth(t, "exact")
@@ -95,9 +95,10 @@ def above_of_many(at: Given, bound: Callable[[EqualClasses, Floats], Floats] = l
 
 
 def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
-    """What should grow (N, L) and its scale (L,): distinct logits, leads of more frequent ones, minus common logits.
+    """What should grow (N, L) and its scale (L,): distinct logits, leads of more frequent tokens, minus common logits.
 
-    `gains` (N, Q, M). The scale of a lead is the largest |z| of the two tokens. What does not move is left out.
+    `gains` are the changes of the logits (N, Q, M). The scale of a lead is the largest |z| of the two tokens. Logits
+    that do not move are left out.
     """
     paths, scales, P = [], [], classes.P.toarray()
     for n in range(classes.num_classes):
@@ -147,10 +148,11 @@ def signs_of_seeds(classes: SequenceClasses) -> Measured:
 
 
 def early(equal: EqualClasses, overlap: bool = False, memory: bool = True) -> Measured:
-    """|z_c in the mean field over its law - 1| at u = eta_Y t/K = EARLY; left out are u, 1/K and K/V.
+    """|z_c in the mean field over its law - 1| at u = eta_Y t/K = EARLY; the law neglects u, 1/K and K/V.
 
     The law is that of alpha = 1/V, so that beta_nk = eta_Y t/(K V) for all pairs, and of a decoder that remembers old
-    attention. Wrong theories: beta of the order of `overlap`, as under the modified decoder; no `memory`.
+    attention. The wrong theories are beta of the order of the `overlap`, as under the modified decoder, and a decoder
+    without `memory`.
     """
     K, V, x, (_, eta_Z) = equal.num_classes, equal.vocab_size, equal.overlap.x, equal.flow_rates
     if memory:
@@ -186,23 +188,28 @@ CLAIM = Claim(
     "scanning",
     source="Theorem 4, attention scanning; Sections 1 and 6",
     title="Scanning: before the transition attention moves to distinct tokens, with a lower bound",
-    statement="For t <= t0' = K ln V/eta_Y common tokens lose attention, distinct ones gain it and the more frequent "
-    "of them more, at least as chi >= [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^(0.5 f0^2). Corrected: chi >= [1 + 2 kappa "
-    "(1+1/K) A eta_Y eta_Z t^2/K]^(f0^2/(2(K+1))), A = (K-1) f_n.f_k E'_nk (its smallest value while f_n.f_k falls "
-    "from its start), kappa = ((1-1/V) (1-0.568/ln V))^2.",
+    statement=(
+        "For t <= t0' = K ln V/eta_Y common tokens lose attention, distinct ones gain it and the more frequent of "
+        "them more, at least as chi >= [(rho0^4 + 2 eta_Y eta_Z t^2)/K]^(0.5 f0^2). Corrected: chi >= [1 + 2 kappa "
+        "(1+1/K) A eta_Y eta_Z t^2/K]^(f0^2/(2(K+1))), A the smallest (K-1) f_n.f_k E'_nk (x/f_n.f_k)^2 while f_n.f_k "
+        "falls from its start x, kappa = ((1-1/V) (1-0.568/ln V))^2."
+    ),
     latex=r"\chi\ge\left[\frac{\rho_0^4+2\eta_Y\eta_Zt^2}{K}\right]^{\frac12f_{nl_0}^2(0)}\ \to\ "
     r"\chi\ge\left[1+\frac{2\kappa(K+1)A}{K^2}\eta_Y\eta_Zt^2\right]^{\frac{f_{nl_0}^2(0)}{2(K+1)}}",
     conditions=(
         "the bound: one common token, one query, equal profiles, uniform classes, zero start, modified decoder",
-        "order and fall: one common token, zero start, xi_n > 0 with frozen attention, little memory by linear "
-        "response up to t_end (of xi_n, of the common rate, of each lead), in the mean field",
+        "order and fall, in the mean field: one common token, zero start, xi_n > 0 with frozen attention, and by "
+        "linear response little memory up to t_end (relative to xi_n, to the common rate and to each lead)",
     ),
-    conclusion="The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent "
-    "is K times too large. For the direction, signs are tested: the decoder's memory can take back a lead while all "
-    "distinct tokens rise. At K = 5, V = 1000, rho0 = 12.4 it starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In "
-    "the mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower (F4). With many "
-    "classes the decoder's memory slows fast attention early on: |z_c| stays below (K/V) x^2. It follows a law with "
-    "Dawson's function, which grows like the logarithm of t and of eta_Z for x >> 1.",
+    conclusion=(
+        "The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K "
+        "times too large. Signs test the direction: the decoder's memory can take back the lead of a token while all "
+        "distinct tokens rise. At K = 5, V = 1000, rho0 = 12.4 the printed bound starts at {rho0 = 12.4:.2f} in place "
+        "of 1 (F1, F3). In the mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower "
+        "(F4). With many classes the decoder's memory slows fast attention early on: |z_c| stays below (K/V) x^2, x^2 "
+        "= K (eta_Z/eta_Y) u^2 f_c^2 (1-f_c^2)/2, u = eta_Y t/K. It follows a law with Dawson's function, which for x "
+        ">> 1 grows like the logarithm of t and of eta_Z."
+    ),
     expected="corrected",
     findings=("F1", "F3", "F4", "F10"),
     properties=(

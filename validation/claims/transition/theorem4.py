@@ -39,7 +39,7 @@ def corrected(equal: EqualClasses, Gamma: Floats, shape: DistinctProfile | None 
 
 
 def printed(equal: EqualClasses, Gamma: Floats) -> Bounds:
-    """Wrong theory: the printed B, its origin mended (F1)."""
+    """Wrong theory: the printed B, corrected only at its origin (F1)."""
     B = np.log1p(4 * equal.num_classes / equal.overlap.rho0**4 * Gamma) / 4
     return (GrowthAndCommonLogit(B, B),) * 2
 
@@ -47,10 +47,11 @@ def printed(equal: EqualClasses, Gamma: Floats) -> Bounds:
 def outside(
     instance: Instance, theory: Callable[[EqualClasses, Floats], Bounds] = corrected, growth: bool = False
 ) -> Measured | None:
-    """How far z_c of Eq. (10), or ln chi >= 2 f0^2 B and <= 2 B of the dominant token, lies outside bounds, relative.
+    """How far z_c of Eq. (10), or with `growth` ln chi of the dominant token, lies outside its bounds, relative.
 
-    The run is accurate relative to the first saved logits too. In the time itself, which short runs choose, the first
-    saved times lie inside one step, and interpolation errs by up to 2 % of them.
+    The bounds of ln chi are 2 f0^2 B and 2 B. The run is made in ln t, so that the first saved logits are accurate
+    too. In steps of t, the default of short runs, the first saved times lie inside one step, and interpolation errs by
+    up to 2 %.
     """
     run, equal = (
         flow(instance, EXACT, method="compiled", rtol=1e-9, atol=1e-30, log_time=True),
@@ -141,14 +142,17 @@ CLAIM = Claim(
         r"\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
         r"\ \ (\rho_0\to\infty)",
     ),
-    statement="With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma "
-    "dt: B_n grows like the logarithm of t^2 before the transition, and of ln^2 t after it. Corrected, on the "
-    "per-step clock: were rho0 constant, B_n = (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct "
-    "tokens grow: with wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between "
-    "its values at constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At wbar(0) "
-    "and rho0 -> infinity it is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs by "
-    "(K-2)/rho0^2 + (wbar/K) x/2 for x << 1 and by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0, beyond. With "
-    "leading beta, K -> infinity and q = K/rho0^2 fixed it is ln(sqrt((1+q)^2 + x) - q)/(2K), for any profile.",
+    statement=(
+        "With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma dt: B_n "
+        "grows like ln(t^2) before the transition, and like ln(ln^2 t) after it. Corrected, on the per-step clock: if "
+        "rho0 were constant, B_n would be (1/(4K)) ln(1 + x), x = 4 A Gamma, A = (K-1)/rho0^4. But distinct tokens "
+        "grow: with wbar = sum_l w_l^2, w_l the share of token l in the distinct part of |c~|^2, B_n lies between its "
+        "values at constant wbar(0) and at wbar = 1/m (m most frequent tokens), at any overlap and Gamma. At constant "
+        "wbar(0) and rho0 -> infinity, B_n is (1/(4(K+wbar))) ln(1 + (1+wbar/K) x): the form with constant rho0 errs "
+        "by (K-2)/rho0^2 + (wbar/K) x/2 for x << 1, and for larger x by about (wbar/K)(1 - 1/ln(1+x)), whatever rho0. "
+        "With leading beta, K -> infinity and q = K/rho0^2 fixed, B_n is ln(sqrt((1+q)^2 + x) - q)/(2K), for any "
+        "profile."
+    ),
     latex=r"B_n=\frac14\ln\left(C_0+4\Gamma\right)\quad\to\quad "
     r"B_n=\frac{1}{4(K+\bar w)}\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
     r"\ (\rho_0\to\infty)",
@@ -158,10 +162,13 @@ CLAIM = Claim(
         "the decoder follows the modified flow",
         "the explicit error of the form with constant rho0: leading beta, x <= 1e4, K/rho0^2 <= 0.1",
     ),
-    conclusion="The printed growth exponent of attention starts at 0 only for rho0^4 = K and grows about K times too "
-    "fast. At K = 5 its growth exceeds the corrected one by {K = 5, rho0 = 165:.0%} (F3), and at rho0 = 5 it starts at "
-    "{rho0 = 5:.2f} in place of 0 (F1). At fixed x the error of the form with constant rho0 does not fall with rho0. "
-    "Its premise, the modified decoder, is not the slow limit of the mean field either: see the claim ladder.",
+    conclusion=(
+        "The printed growth exponent of attention starts at 0 only for rho0^4 = K and grows about K times too fast. "
+        "At K = 5 its growth exceeds the corrected one by {K = 5, rho0 = 165:.0%} (F3), and at rho0 = 5 it starts at "
+        "{rho0 = 5:.2f} in place of 0 (F1). At fixed x the error of the form with constant rho0 does not fall with "
+        "rho0. The premise of Theorem 4, the modified decoder, is also not the limit of the mean field for slow "
+        "attention: see the claim named ladder."
+    ),
     findings=("F1", "F3"),
     proved=(
         "premise",

@@ -33,7 +33,7 @@ def visits(instance: Instance) -> float:
 
 
 def error(u: Floats, x: Floats, V: int) -> Floats:
-    """4 Gamma with `u` for V h, over the exact one, minus 1, after x = eta_Y s."""
+    """4 Gamma with `u` in place of V h, over the exact 4 Gamma, minus 1, at x = eta_Y s."""
     return (u / (V * analytic.h(x, 1.0, V))) ** 2 - 1
 
 
@@ -59,7 +59,7 @@ def over_bound(x: Floats, error: Floats, bound: Floats) -> Measured:
 
 
 def smallest_error(instance: Instance, factor: float = 1.0) -> Measured:
-    """Smallest error of the pieces that are printed until t_end, positive for upper bounds; `factor` of the early."""
+    """Smallest error up to t_end of both pieces, positive for upper bounds; `factor` multiplies the early piece."""
     reached = instance.vocab_size >= 4 and LATE.on(instance).holds
     errors = np.append(early(instance, factor)[1], late(instance)[1] if reached else [])
     return Measured(errors.min(), at_least=0, error=ROUNDING)
@@ -75,15 +75,20 @@ CLAIM = Claim(
     "theorem4-pieces",
     source="Theorem 4, Eqs. (14), (130)-(131)",
     title="(14) gives the growth exponent before t0' and after t0",
-    statement="(14) approximates B_n before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on; (129) gives B_n "
-    "exactly, as a function of h. Both pieces are upper bounds: the early 4 Gamma is at most (1 - 0.568/ln V)^-2 - 1 "
-    "too large and exact as t -> 0, the late one at most (1 + 2 ln 2/s)^2 - 1 (s = eta_Y t/K) and exact as t grows.",
+    statement=(
+        "(14) approximates B_n before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on; (129) gives B_n "
+        "exactly, as a function of h. Both pieces are upper bounds: the relative excess of the early 4 Gamma is at "
+        "most (1 - 0.568/ln V)^-2 - 1, that of the late one at most (1 + 2 ln 2/s)^2 - 1 (s = eta_Y t/K); the early "
+        "one is exact as t -> 0, the late one as t grows."
+    ),
     latex=r"0\le\frac{4\Gamma_{(14)}}{4\Gamma}-1\le\left(1-\frac{\Omega}{\ln V}\right)^{-2}-1\ (t<t_0'),\quad "
     r"\le\left(1+\frac{2\ln2}{s}\right)^2-1\ (t\ge t_0)",
     grade="certified",
     conditions=("the late piece: V >= 4", "the printed normalisation, C0 = rho0^4/K, constant"),
-    conclusion="Holds: both pieces are upper bounds, exact as t -> 0 and as t grows; between t0' and t0 the paper "
-    "has none. For V = 1000 the excess is at most 19 % at t0' and 16 % at t0.",
+    conclusion=(
+        "Holds: both pieces are upper bounds, exact as t -> 0 and as t grows; between t0' and t0 the paper has no "
+        "formula. For V = 1000 the excess is at most 19 % at t0' and 16 % at t0."
+    ),
     proved=("growth-exponent-in-h", "early-piece", "late-piece", "early-h", "late-h"),
     certified=("early-piece-bound", "late-piece-bound"),
     properties=(
