@@ -60,7 +60,7 @@ class RunSection(Times):
         return integrate(system, self.t_eval(), progress=progress, events=events, **settings)
 
     def integrate_many(self, systems: Sequence[System], events: Mapping[str, Event]) -> list[Trajectory]:
-        """Integrate many systems on one thread: those of one layout are observed together."""
+        """Integrate many systems on one thread: systems of the same layout are observed together."""
         return integrate_many(
             systems, self.t_eval(), threads=1, events=events, **self.model_dump(include=SOLVER_SETTINGS)
         )

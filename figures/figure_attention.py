@@ -30,7 +30,7 @@ FIRST_TIME, LAST_TIME = 1.0, 1000.0
 GENERAL = (
     "largest step of a common token",
     "smallest step of the dominant token",
-    "sum of attention over the tokens of a class, from 1",
+    "sum of attention over the tokens of a class, distance from 1",
 )
 POINTS = {"quick": 61, "full": 301}
 
@@ -174,9 +174,9 @@ PROPERTIES = (
             )
         },
     ),
-    statement("entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", _denser, at_least=0.0),
+    statement("entropy, eta_Y = 10 minus eta_Y = 1, smallest from t = 50 on", "mean field", _denser, at_least=0.0),
     statement(
-        "sum of attention over the tokens of a class, from 1",
+        "sum of attention over the tokens of a class, distance from 1",
         "mean field",
         lambda dataset: np.abs(dataset.attention.sum("token") - 1).max(),
         at_most=1e-12,

@@ -69,7 +69,8 @@ def compute(
     xarray.Dataset
         exponent (theory, time), sgd (seed, time): (1/2) ln chi of class 0's dominant token (for the closed forms B_n,
         which bounds it); integrated (time): the consistent B by integration of Eq. (13); f0_squared: the token's share
-        f^2 at the start; t0. Times in batch-size-1 steps, which a batch of any size moves by one.
+        f^2 at the start; t0. Times in batch-size-1 steps: a step of SGD advances the time by one, whatever the batch
+        size.
     """
     t0 = float(transition_time(num_classes, vocab_size, eta_Y, kind="end"))
     real("steps", steps, above=t0, advice="give more than t0")

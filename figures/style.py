@@ -38,7 +38,7 @@ Style = str | os.PathLike[str] | Mapping[str, Any]
 
 @contextmanager
 def house_style(style: Style | None = None) -> Iterator[None]:
-    """Draw and save in the project's style, whatever the user's own matplotlib settings.
+    """Draw and save in the project's style, whatever the user's own matplotlib settings are.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ def first_gap_modified() -> Derivation:
     original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
     return Derivation(
         "Gap of slow attention from the mean field to Eq. (10) at the start: E' (V-K+1+(K-1) rho)",
-        "own, from Theorem 1 and Eq. (7)",
+        "own, from Theorem 1 and Eq. (7); sharpens finding F4",
         r"\epsilon_{10}",
         claim,
         {"ratio of the two, minus 1": modified / original - 1},

@@ -15,7 +15,7 @@ from snapdyn.commands.terminal import DONE, show, show_saved, show_table
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to compare; see examples/compare_*.toml.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the files; default that of FILE.toml.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the files; default: the folder of FILE.toml.")
     ] = None,
     trace: Annotated[
         Path | None,
