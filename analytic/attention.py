@@ -96,7 +96,7 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
 
 @broadcasting
 def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatArray:
-    """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', distinct tokens of a class, Eq. (11).
+    """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', two distinct tokens of a class, Eq. (11).
 
     All arguments broadcast.
 

@@ -263,7 +263,7 @@ def growth_exponent_pieces(
     Notes
     -----
     Source: arXiv 2305.16380v4, Eq. (14), as printed: both start from (1/4) ln C0, C0 = rho0^4/K. Derivations
-    ``early-piece`` and ``late-piece`` (h ~ eta_Y s/V early, V h ~ ln(V eta_Y s) late).
+    ``early-piece`` and ``late-piece``, which use h ~ eta_Y s/V at early times and V h ~ ln(V eta_Y s) at late times.
 
     Examples
     --------

@@ -147,7 +147,7 @@ def single_common_token_orbit(
     ratio, gap = p / p_max, (p_max - p) * (p_max + p) / p_max**2
 
     def distinct_logits(w: FloatArray) -> FloatArray:
-        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), by the form that loses no digits."""
+        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), in a form that loses no digits."""
         w = w[..., None]
         change = ratio**2 * np.expm1(-w)
         near = np.log1p(np.maximum(change, -0.5))
@@ -208,7 +208,7 @@ def inverse_of_integral(
     slope_bound: Callable[[FloatArray], float],
     terms: int = 1,
 ) -> FloatArray:
-    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase.
+    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase with w.
 
     A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. For each w, `q`
     computes with arrays of `terms` numbers.

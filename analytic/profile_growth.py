@@ -1,7 +1,7 @@
-"""Growth exponent of Theorem 4 with the growth of the distinct tokens; not a result of the paper.
+"""Growth exponent of Theorem 4 that includes the growth of the distinct tokens; not a result of the paper.
 
 Set-up: one query, K uniform classes, one common token, the same profile p_1..p_d of distinct tokens in each class,
-zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through Gamma = eta_Z int gamma dt alone.
+zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters only through Gamma = eta_Z int gamma dt.
 
 1. Odds. C = p_c^2 exp(2 z_c) and D = sum_l p_l^2 exp(2 z_l) are the parts of ||c~_n||^2 (see `orbit`), o = C/D their
    odds, o(0) = 1/(rho0^2 - 1), w_l = p_l^2 exp(2 z_l)/D and wbar = sum_l w_l^2. Eqs. (98) and (100) give
@@ -13,9 +13,9 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through 
    wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
    Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor 1 +
    wbar/K, at any rho0.
-3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); with u = ln(o(0)/o) and Gamma as a
-   function of u everything is elementary (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes
-   o fall faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
+3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); there Gamma and B are elementary
+   functions of u = ln(o(0)/o) (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes o fall
+   faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
 4. Explicit. To first order in 1/rho0^2 and in d wbar/dsigma: `growth_exponent_with_drift`.
 """
 
@@ -387,7 +387,7 @@ def error_of_consistent_form(
 
 
 def _above_1(rho0: ArrayLike) -> FloatArray:
-    return finite_array("rho0", rho0, above=1.0, advice="it is ||c~_n||/P(l_c|n) with distinct tokens")
+    return finite_array("rho0", rho0, above=1.0, advice="it is ||c~_n||/P(l_c|n), above 1 with distinct tokens")
 
 
 def _share(name: str, values: ArrayLike) -> FloatArray:

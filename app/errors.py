@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x', 'y' or 'z'?``, the most similar known names, or an empty string."""
+    """Return ``; did you mean 'x', 'y' or 'z'?``, with at most three similar known names, or an empty string."""
     if not isinstance(name, str):
         return ""
     by_lower_case = {entry.lower(): entry for entry in known}

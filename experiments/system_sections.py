@@ -105,7 +105,7 @@ class SystemSection(Section):
         Raises
         ------
         InputError
-            Classes are missing, or given to a system that has none; whatever the system's constructor refuses.
+            Classes are missing, or given to a system that has none; or the system's constructor refuses a value.
         """
         arguments = self.model_dump(exclude={"kind"})
         if not self.takes_classes():

@@ -67,7 +67,7 @@ def compute(
     level : "quick" or "full"
         241 or 961 times on the logarithmic axis.
     eta_Y, eta_Z, vocab_size, common_probability, last_time
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

@@ -62,8 +62,8 @@ def compute(
     level : "quick" or "full"
         701 or 2801 times, the checked ones among them.
     num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
-        As in the annotations. The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the printed B starts
-        at 0; this is the default for every K.
+        See the annotations of these arguments. The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the
+        printed B starts at 0; this is the default for every K.
 
     Returns
     -------

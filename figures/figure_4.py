@@ -54,7 +54,7 @@ def compute(
     level : "quick" or "full"
         10 or 100 seeds.
     eta_Y, eta_Z, momentum, seeds, classes
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

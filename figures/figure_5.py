@@ -50,7 +50,7 @@ def compute(
     level : "quick" or "full"
         10 or 100 seeds.
     rate, seeds, classes
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

@@ -33,7 +33,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
     level : "quick" or "full"
         10 or 100 seeds per cell.
     seeds, momentum, batch_size
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

@@ -51,7 +51,7 @@ def compute(
     runs : sequence of TransformerRun, optional
         Default: the short runs that come with snapdyn, at rate 5.
     learning_rate
-        As in the annotation.
+        See the annotation of this argument.
 
     Returns
     -------

@@ -48,7 +48,7 @@ def compute(
     level : "quick" or "full"
         61 or 301 times on the logarithmic axis.
     eta_Y, eta_Z, momentum
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

@@ -49,7 +49,7 @@ def compute(
         "quick": 13 points along each axis, twice as many over time and over steps, and 2 or 4 random instances. "full":
         11 to 31 points and 8 or 24 instances.
     points, instances
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

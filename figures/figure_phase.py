@@ -91,9 +91,9 @@ def compute(
     level : "quick" or "full"
         Whether the falls are a mean over 2 or 8 random instances.
     num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
-        As in the annotations.
+        See the annotations of these arguments.
     cells, instances
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -185,7 +185,8 @@ def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
 def _off_time(dataset: xarray.Dataset, kind: str) -> float:
     """|measured time/a theoretical time - 1| over K/V, largest.
 
-    K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
+    The outputs of the K-1 overlapping classes are ahead of the others, which shifts the time by a relative rho (K-1)/V
+    while rho ln V << 1.
     """
     times, K, V = _transitions(dataset)
     theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
@@ -297,7 +298,7 @@ PROPERTIES = (
         MODIFIED,
         lambda dataset: _largest_growth(dataset, ONSET),
         at_most=EXCESS,
-        wrong={f"this bound up to {10 * ONSET:g}": lambda dataset: _largest_growth(dataset, 10 * ONSET)},
+        wrong={f"the bound for {ONSET:g} up to {10 * ONSET:g}": lambda dataset: _largest_growth(dataset, 10 * ONSET)},
     ),
     statement(
         f"largest gap over its law where {SLOWNESS} > {10 * ONSET:g}, over the rates, smallest",

@@ -48,7 +48,7 @@ def compute(
     level : "quick" or "full"
         201 or 801 times on the logarithmic axis.
     num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
-        As in the annotations. With rho0 = K^(1/4), C0 = 1, as in Figure 3.
+        See the annotations of these arguments. With rho0 = K^(1/4), C0 = 1, as in Figure 3.
 
     Returns
     -------

@@ -47,9 +47,8 @@ def plot(
         or of a comparison.
     what : str, optional
         Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of an own
-        system. Report: "margins", and fit: "profiles", which may be left out. Ladder: an observable, such as "z".
-        Sweep: a variable, drawn as a phase diagram.
-        Comparison: an observable, such as "entropy 0".
+        system. Report: "margins". Fit: "profiles". These two may be left out. Ladder: an observable, such as "z".
+        Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such as "entropy 0".
     ax : matplotlib Axes, optional
         Default: new axes of one column's width, from matplotlib.pyplot.
     style : str, path or mapping, optional

@@ -138,7 +138,7 @@ def thin_dotted(points: float = 0.8) -> dict[str, Any]:
 
 
 def text_width_scale() -> float:
-    """Return the width of words in the current style over their width in the house style: Times is narrow."""
+    """Return the width of words in the current style over that in the house style; Times, for example, is narrow."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

@@ -60,9 +60,9 @@ lemma_7_repair = Statement(
     title="A gap h* - h >= epsilon shrinks: Lemma 7(b) with epsilon/2",
     source="Lemma 7, Eqs. (48)-(49)",
     words="For V in [2, 1e12], V h in [0, 70] and V epsilon in [1e-6, 2e3]: in a visit with h* - h >= epsilon and "
-    "h(s+1) - h(s) <= epsilon/2 (true for every late s) the gap shrinks: h* gains less than h, by at least the "
-    "fraction (1 - exp(-V epsilon/2))/(1 + (V-1) exp(-V h - V epsilon)). The paper prints epsilon - ln(2)/V in place "
-    "of epsilon/2; that is at most 0 for every epsilon <= ln(2)/V, whatever eta_Y is.",
+    "h(s+1) - h(s) <= epsilon/2 (the latter holds for every late s) the gap shrinks: h* gains less than h, by at least "
+    "the fraction (1 - exp(-V epsilon/2))/(1 + (V-1) exp(-V h - V epsilon)). The paper prints epsilon - ln(2)/V in "
+    "place of epsilon/2; that is at most 0 for every epsilon <= ln(2)/V, whatever eta_Y is.",
     latex=r"h^*-h\ge\epsilon,\ h(s+1)-h(s)\le\tfrac\epsilon2\ \Rightarrow\ "
     r"\frac{h^*(s+1)-h^*(s)}{h(s+1)-h(s)}\le\frac{V-1+e^{V(h+\epsilon/2)}}{V-1+e^{V(h+\epsilon)}}<1",
     box={"V": (2.0, 1e12), "V h": (0.0, 70.0), "V epsilon": (1e-6, 2e3)},

@@ -1,8 +1,8 @@
 """Proofs of inequalities on boxes by branch and bound with Arb balls (python-flint), and statements made of them.
 
 A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
-positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
-sub-box is halved.
+positive, the inequality is proved on the sub-box; where it is negative, the inequality is false on the sub-box;
+otherwise the sub-box is halved.
 """
 
 from __future__ import annotations
@@ -154,8 +154,8 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
                     heapq.heappush(open_boxes, (lower, evaluated, ranges))
             if not open_boxes and not evaluated:
                 raise InputError(
-                    f"expected a condition that some of {_described(inequality.box)} meets, received one that excludes "
-                    "all of it; widen the box"
+                    f"expected a condition that holds somewhere on {_described(inequality.box)}, received one that "
+                    "holds nowhere on it; widen the box"
                 )
             if not open_boxes:
                 return Proof(inequality.text, inequality.box, True, False, evaluated, lowest, None)

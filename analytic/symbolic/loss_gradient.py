@@ -1,4 +1,4 @@
-"""Gradient of the loss (2): its derivation for a finite sequence (Lemmas 1, 2, 18), and by sympy at small sizes."""
+"""Gradient of the loss (2): its derivation for a finite sequence (Lemmas 1, 2, 18), and its value by sympy."""
 
 from collections.abc import Callable
 from functools import cache
@@ -53,7 +53,7 @@ def sequence_gradient() -> Derivation:
 
 @declare
 def sequence_counts() -> Derivation:
-    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X is the diagonal matrix of it."""
+    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X = diag(X^T b)."""
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
     weights = sp.Matrix([frequency * w_l for frequency, w_l in zip(frequencies, w, strict=True)])
 

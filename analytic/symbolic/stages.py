@@ -182,7 +182,7 @@ def hoeffding_radius() -> Derivation:
 
 @declare
 def ceiling_absorbed() -> Derivation:
-    """Return the N ln(2/delta) from which the second bound of (58) covers the +1 of a rounded mean."""
+    """Return the N ln(2/delta) above which the second bound of (58) covers the +1 from rounding the mean."""
     x = sp.Symbol("x", positive=True)
 
     return Derivation(

@@ -140,7 +140,7 @@ def _piece(title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivati
 
 @declare
 def growth_exponent_in_h() -> Derivation:
-    """Return Eq. (129), the printed growth exponent closed in h."""
+    """Return Eq. (129), the printed growth exponent in closed form in h."""
     claim = sp.log(C0 + 2 * eta_Z / eta_Y * K * (V - 1) ** 2 * h**2) / 4
     return _piece("Printed growth exponent in h, for every t", "Eq. (129)", h, claim)
 
@@ -179,7 +179,7 @@ def late_growth() -> Derivation:
 
 @declare
 def late_size() -> Derivation:
-    """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) does up to constants."""
+    """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) gives it up to constants."""
     late = late_growth().claim
     return Derivation(
         "B_n = (1/4) [ln ln^2(V eta_Z nu t/K) - ln(nu/(2 K))]: positive where ln^2(...) > nu/(2 K)",

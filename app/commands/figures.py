@@ -45,7 +45,7 @@ def figures(
     runs: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."
+            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default: those of snapdyn."
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,

@@ -1,4 +1,4 @@
-"""The command line: what all commands share. Each command has a module of its name.
+"""The command line: what all commands share. Each command has a module with its name.
 
 Only typer and rich are imported here; a command imports what it needs, so that `--help` is quick.
 """

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. Imports nothing that is slow."""
+"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. This module imports nothing slow."""
 
 from __future__ import annotations
 

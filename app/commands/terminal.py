@@ -1,4 +1,4 @@
-"""What the command line shows: sentences, tables, progress. Plain text wherever it is not a terminal."""
+"""What the command line shows: sentences, tables, progress. It is plain text where the output is not a terminal."""
 
 from __future__ import annotations
 

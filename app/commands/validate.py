@@ -37,7 +37,7 @@ def validate(
         typer.Option(help="Print the verdicts in this format instead: plain text, a table for a paper, JSON."),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Search the same domains with other instances.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of other instances in the same domains.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the claims by chapter, without checking them.")] = False,
 ) -> int:
     """Check the claims of the theory and say which hold.

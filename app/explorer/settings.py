@@ -29,7 +29,7 @@ def reachable_overlaps(common_probability: float) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. Both are
+        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. These are
         limits: an overlap lies strictly between them.
 
     Raises
@@ -102,7 +102,7 @@ class Settings:
         K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
         whole("vocab_size", self.vocab_size, max(4, K))
         low, high = reachable_overlaps(self.common_probability)
-        real("overlap", self.overlap, above=low, below=high, advice="both bounds grow with common_probability")
+        real("overlap", self.overlap, above=low, below=high, advice="take one in between, or change common_probability")
         speed = K * positive("eta_Z", self.eta_Z) / positive("eta_Y", self.eta_Y)
         if not speed <= FASTEST_ATTENTION:
             raise InputError(

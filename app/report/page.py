@@ -233,7 +233,7 @@ def headlines(report: Report) -> list[ClaimResult]:
 
 
 def importance(result: ClaimResult) -> tuple[int, int]:
-    """Return the place of a claim in its group: headlines by rank, then theorems, then lemmas and others."""
+    """Return the place of a claim in its group: headlines by rank, then by source, theorems first."""
     claim = result.claim
     kind = next((i for i, word in enumerate(IMPORTANCE) if claim.source.startswith(word)), len(IMPORTANCE))
     return claim.headline.rank if claim.headline else len(CLAIMS), kind
@@ -335,7 +335,7 @@ def _number(value: float) -> str:
 
 
 def _outline(path: str) -> str:
-    """Return a path's description without needless characters; lines of many points step by step."""
+    """Return a path's description without needless characters; lines of many points as steps from point to point."""
     if not re.fullmatch(r"(M [-\d.]+ [-\d.]+ ?)(L [-\d.]+ [-\d.]+ ?){3,}", path):
         return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
     points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]

@@ -247,7 +247,7 @@ class Cells:
         self._damaged: set[str] = set()
 
     def get(self, key: str) -> Values | None:
-        """Values of a finished cell, else None; a damaged file is named once and counts as not finished."""
+        """Values of a finished cell, else None; a damaged file is reported once and counts as not finished."""
         file = self.folder / f"{key}.json"
         if key in self._damaged or not os.path.lexists(file):
             return None

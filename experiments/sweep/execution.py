@@ -62,13 +62,13 @@ class SweepResult:
         File of the dataset; None if the sweep was stopped before it had a cell.
     dataset : xarray.Dataset
     taken_over : int
-        Cells (of different settings) that another run has finished, before this one or meanwhile.
+        Cells, counted once for each settings, that another run has finished, before this one or meanwhile.
     computed : int
         Cells that this run has run, the failed ones included.
     failures : dict of int to str
         Reason by number of the cell, in the order of the design.
     failed : int
-        Failed cells of different settings.
+        Failed cells, counted once for each settings.
     missing : int
         Cells that have not run.
     seconds : float
