@@ -113,7 +113,7 @@ def function(name: str, value: Any, form: str = "") -> Any:
     if not callable(value):
         spoken = f" {form}" if form else ""
         raise InputError(
-            f"expected {name} to be a function{spoken}, received {shown(value)}; give one, without calling it"
+            f"expected {name} to be a function{spoken}, received {shown(value)}; give the function, without calling it"
         )
     return value
 
@@ -269,7 +269,7 @@ def positive(name: str, value: float, at_most: float = math.inf, below: float = 
 
 def fraction(name: str, value: float, below: float = 1.0) -> float:
     """Return `value` as a float after checking 0 <= value < below."""
-    return real(name, value, at_least=0.0, below=below, advice="0.0 leaves it out")
+    return real(name, value, at_least=0.0, below=below, advice="give 0.0 to leave it out")
 
 
 def _float(value: Any) -> float | None:

@@ -53,7 +53,7 @@ Different = Annotated[Several[Entry], AfterValidator(_different)]
 
 Whole = Annotated[int, Field(le=LARGEST_WHOLE)]
 Rate = Annotated[float, Field(ge=1e-4, le=1e4)]
-"""A rate of flows and closed forms: about four decades on both sides of the paper's rates.
+"""A learning rate in flows and closed forms, within about four decades on both sides of the paper's rates.
 
 What figures claim of all parameters is tested at the corners of these bounds, with the other parameters at their
 defaults (tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
@@ -86,7 +86,7 @@ def chosen_classes(name: str) -> SequenceClasses:
     tokens = [classes.common_tokens().size, *(classes.distinct_tokens(n).size for n in range(S))]
     if 0 in tokens or classes.num_next_tokens < S:
         raise InputError(
-            f"expected classes with a common token, a distinct one of each and different next tokens, received "
+            "expected classes with a common token, a distinct token of each class and different next tokens, received "
             f"{tokens} such tokens and {classes.num_next_tokens} next tokens of {S} classes; give other classes"
         )
     return classes

@@ -65,7 +65,7 @@ def house_style(style: Style | None = None) -> Iterator[None]:
     settings = style_settings(style)
     if settings.get("text.usetex") and which("latex") is None:
         raise InputError(
-            "expected LaTeX to be installed for text.usetex, received no program latex; install it, or draw without"
+            "expected LaTeX to be installed for text.usetex, received no program latex; install it, or draw without it"
         )
     with matplotlib.style.context([STYLE, settings], after_reset=True):
         yield

@@ -44,9 +44,7 @@ def figures(
     ] = "png,pdf",
     runs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default: those of snapdyn."
-        ),
+        typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default: those of snapdyn."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,

@@ -140,7 +140,7 @@ def _system(
         return system, {}
     if classes is None:
         raise InputError(
-            f"expected a system of classes for {transition}, received {section.kind}; leave them out of observables"
+            f"expected a system of classes for {transition}, received {section.kind}; leave these out of observables"
         )
     return system, {"transition": transition_event(classes.vocab_size)}
 

@@ -392,7 +392,7 @@ def _observables(
         if name not in known:
             raise unknown_name(f"observables of a sweep with [{section}]", name, known)
     if not named:
-        raise InputError(f"expected at least one observable in [sweep], received none; choose of {', '.join(known)}")
+        raise InputError(f"expected at least one observable in [sweep], received none; choose from {', '.join(known)}")
     return tuple(named)
 
 
@@ -438,5 +438,5 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
     if others:
         raise InputError(
             f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one, or draw the dataset with snapdyn.figures.plot"
+            "values; give one value of each, or draw the dataset with snapdyn.figures.plot"
         )
