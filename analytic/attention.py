@@ -38,8 +38,8 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
         With q1 = V/(V-1), q0 = -V/(V-1)^2:
         ``"exact"``: iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk and
         beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with the sign that
-        the paper prints, beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn, beta_nk =
-        E'_kn.
+        the paper prints, beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn,
+        beta_nk = E'_kn.
 
     Returns
     -------

@@ -169,8 +169,8 @@ def growth_exponent(
     rho0 : array_like
         Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
     form : {"consistent", "printed"}
-        ``"consistent"``: (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4. ``"printed"``: (1/4) ln(C0 + 4 Gamma) with C0 =
-        rho0^4/K; this form starts at (1/4) ln C0 instead of 0 and grows K times too fast.
+        ``"consistent"``: (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4. ``"printed"``: (1/4) ln(C0 + 4 Gamma) with
+        C0 = rho0^4/K; this form starts at (1/4) ln C0 instead of 0 and grows K times too fast.
 
     Returns
     -------

@@ -12,19 +12,20 @@ f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
    is the same for all l; call it S', with S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z,
    which remains zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
 2. Overlap. G = (1-rho) I + rho 1 1^T has a closed inverse: E' = I - G^{-1} has off-diagonal entries
-   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and with q1 =
-   V/(V-1), q0 = -V/(V-1)^2 exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
+   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and
+   with q1 = V/(V-1) and q0 = -V/(V-1)^2
+       exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
    With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
        leading X = (K-1) C^2/(D (D+K C)),    exact X = (K-1) V/(V-1)^2 * C (D+V C)/(D (D+K C)).
 3. Time. S' = 2 eta_Z p_n gamma X/N separates: int_0^S N/(2 X) dS' = eta_Z p_n int_0^t gamma dt =: tau,
    which is (eta_Z/K) times `gamma_integral`.
 
-S ends at 1/p_max^2. In the variable w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity, and the integrand q of
+S ends at 1/p_max^2. In the variable w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity, and the integrand q in
 
     q(w) = N/(2 X) exp(-w)/p_max^2,    tau(w) = int_0^w q,
 
-obeys |d ln q/dw| <= 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln D/dw lies in [0, 1] and d
-ln C/dw = -K sum_l x_l. That bound falls with w. On a panel of the width 1/bound, q therefore changes by less than a
+obeys |d ln q/dw| <= 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln D/dw lies in [0, 1] and
+d ln C/dw = -K sum_l x_l. That bound falls with w. On a panel of the width 1/bound, q therefore changes by less than a
 factor e: Gauss-Legendre quadrature is exact to rounding on it, and Newton's method converges.
 """
 

@@ -172,8 +172,8 @@ def transition_time_with_overlap(
     """Time at which the original flow at identical overlaps reaches alpha_n = 1/u*, u* = `u_peak`.
 
     At this mean loss, ln(u*), gamma peaks under the modified flow. Attention is frozen, the start is zero, and the
-    classes are uniform. The time is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; in a random search (K
-    = 2..300, V up to 1e9) it always lay between these two. All arguments broadcast.
+    classes are uniform. The time is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; in a random search
+    (K = 2..300, V up to 1e9) it always lay between these two. All arguments broadcast.
 
     Parameters
     ----------
@@ -319,8 +319,8 @@ def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, o
 def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> float:
     """Largest gap of z over a run with slow attention, relative to the largest |z| of the finer system.
 
-    It is max_t |z_Eq10 - z_mf|/max_t |z_mf|, or the gap of the leading beta where that is larger. The figure `ladder`
-    measures this. |z| is largest at the end of the run, so the end counts most.
+    It is max_t |z_Eq10 - z_mf|/max_t |z_mf|, or the gap of the leading beta where that is larger. This is what
+    `snapdyn.validation.ladder` measures. |z| is largest at the end of the run, so the end counts most.
 
     Parameters
     ----------

@@ -9,10 +9,10 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters only thr
        dB/dGamma = X/K,    d ln o/dB = -2 (K + wbar)/(1 + o),    dz_c/dB = -K/(1 + o),
 
    with X = (K-1) o^2/(1 + K o) (leading beta) or (K-1) V o (1 + V o)/((V-1)^2 (1 + K o)) (exact beta).
-2. Drift. Along sigma = -z_c/K the shares w_l obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so d
-   wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
-   Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor 1 +
-   wbar/K, at any rho0.
+2. Drift. Along sigma = -z_c/K the shares w_l obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
+   d wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
+   Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor
+   1 + wbar/K, at any rho0.
 3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); there Gamma and B are elementary
    functions of u = ln(o(0)/o) (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes o fall
    faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
@@ -239,8 +239,8 @@ def growth_exponent_of_profile(
 ) -> FloatArray:
     """Growth exponent B_n under the modified decoder for any profile and overlap, to first order in the drift of wbar.
 
-    B(wbar) - wbar_slope/(32 kappa^3) (L^2 - 2 L + 2 - 2 exp(-L)), L = 2 ln(o(0)/o(t)) at constant wbar, with kappa = K
-    + wbar; if this is below the bound B(wbar_last), the bound is returned. All arguments but `profile` broadcast.
+    B(wbar) - wbar_slope/(32 kappa^3) (L^2 - 2 L + 2 - 2 exp(-L)), L = 2 ln(o(0)/o(t)) at constant wbar, with
+    kappa = K + wbar; or the bound B(wbar_last) where this is larger. All arguments but `profile` broadcast.
 
     Parameters
     ----------

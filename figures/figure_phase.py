@@ -143,8 +143,8 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
     The law for slow attention is `largest_ladder_gap`, or (K-1) rho where that is larger, because Eq. (13) moves the
     common logit 1 + (K-1) rho times as fast as the leading beta. The law neglects the decoder's memory of old attention
     (finding F10), which is of order (eta_Z/eta_Y)(V h)^2, and, for Eq. (13), the change of the overlap with 4 A Gamma,
-    A = (K-1) rho^2. If a rung of the ladder has the relative error d, a relative gap has the relative error d (1 +
-    1/gap).
+    A = (K-1) rho^2. If a rung of the ladder has the relative error d, a relative gap has the relative error
+    d (1 + 1/gap).
     """
     gap, theory = panel_of(dataset, panel).largest_gap.values, panel_theory(dataset, panel)
     measured = np.isfinite(gap)

@@ -1,9 +1,9 @@
 """Certificates for whole visits, the recursion (33): Lemmas 7(b) and 12, and the time to a small error, Corollary 1.
 
 The recursion h*(s) leads the continuous h(s) by X(s) visits: h*(s) = h(s + X). One visit adds y (exp(d) - 1 - d)/(V
-eta_Y) to this lead, with y = exp(V h*) and d = V eta_Y/(V-1+y) <= eta_Y (derivation ``lag-increment``). With p =
-y/(V-1+y) this is p d phi(d), where phi(d) = (exp(d)-1-d)/d^2, and at most phi(eta_Y) p d. And p d is less than ln(1 + p
-(exp(d)-1)), the growth of ln(V-1+y) in this visit. So the sum over visits obeys
+eta_Y) to this lead, with y = exp(V h*) and d = V eta_Y/(V-1+y) <= eta_Y (derivation ``lag-increment``). With
+p = y/(V-1+y) this is p d phi(d), where phi(d) = (exp(d)-1-d)/d^2, and at most phi(eta_Y) p d. And p d is less than
+ln(1 + p (exp(d)-1)), the growth of ln(V-1+y) in this visit. So the sum over visits obeys
 
     X(s) <= phi(eta_Y) ln((V-1+exp(V h*))/V) <= phi(eta_Y) ln(1 + eta_Y (s + X)),
 

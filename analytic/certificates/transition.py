@@ -1,8 +1,8 @@
 """Certificates for the two pieces of Eq. (14) as upper bounds of (129), and for the order of the transition times.
 
 With u = V h and x = eta_Y t/K, the exact 4 Gamma is proportional to u^2, the early piece to x^2 and the late piece to
-ln(V x)^2, with the same factor 2 K (1-1/V)^2 eta_Z/eta_Y. So the pieces are compared through x/u and ln(V x)/u. With C0
->= 0 added to both, B of a piece exceeds the exact B by at most half the logarithm of x/u or ln(V x)/u.
+ln(V x)^2, with the same factor 2 K (1-1/V)^2 eta_Z/eta_Y. So the pieces are compared through x/u and ln(V x)/u. With
+C0 >= 0 added to both, B of a piece exceeds the exact B by at most half the logarithm of x/u or ln(V x)/u.
 
 The times are t0' = K ln V/eta_Y, t* (peak of gamma) and t0 = 2 u_+ K/eta_Y. In units of K/eta_Y they
 depend on V only: ln V, x* = ((V-1) u* + exp(u*) - 1)/V with V - 1 = (u*-1) exp(u*), and 2 u_+.
