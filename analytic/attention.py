@@ -37,8 +37,8 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
     form : {"exact", "printed", "leading"}
         With q1 = V/(V-1), q0 = -V/(V-1)^2:
         ``"exact"``: iota_n = q1 (1 - E'_nn) - q0 sum_{k != n} E'_nk and
-        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with
-        its sign, beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn,
+        beta_nk = q1 E'_kn - q0 (1 - sum_{j != n} E'_kj). ``"printed"``: the same iota, and Eq. (88) with the sign that
+        the paper prints, beta_nk = q1 E'_kn + q0 (1 + sum_{j != n} E'_kj). ``"leading"``: iota_n = 1 - E'_nn,
         beta_nk = E'_kn.
 
     Returns
@@ -96,7 +96,7 @@ def speed_coefficients(E_prime: ArrayLike, vocab_size: int, form: str = "exact")
 
 @broadcasting
 def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatArray:
-    """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', distinct tokens of a class, Eq. (11).
+    """Relative gain r(t) = r(0) exp(2 (z_l(t) - z_l(0))) of l over l', two distinct tokens of a class, Eq. (11).
 
     All arguments broadcast.
 
@@ -119,8 +119,8 @@ def relative_gain(initial_gain: ArrayLike, growth_of_logit: ArrayLike) -> FloatA
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Theorem 3, Eq. (11); derivation ``relative-gain``. No clock is needed: the
-    formula holds for any two times of one trajectory.
+    Source: arXiv 2305.16380v4, Theorem 3, Eq. (11); derivation ``relative-gain``. The formula does not contain the
+    time: it relates any two times of one trajectory.
 
     Examples
     --------

@@ -150,7 +150,7 @@ def growth_exponent(
     rho0: ArrayLike,
     form: str = "consistent",
 ) -> FloatArray:
-    """Growth exponent B_n(t), the integral of eta_Z p_n xi_n over steps (Eq. 12), closed in h for every t.
+    """Growth exponent B_n(t), the integral of eta_Z p_n xi_n over steps (Eq. 12), in closed form in h at every t.
 
     One query, one common token, K uniform classes, zero start. All arguments but `form` broadcast.
 
@@ -169,8 +169,8 @@ def growth_exponent(
     rho0 : array_like
         Normalisation ||c~_n||/P(l_c|n), taken as constant, > 0.
     form : {"consistent", "printed"}
-        ``"consistent"``: (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4. ``"printed"``: (1/4) ln(C0 + 4 Gamma),
-        C0 = rho0^4/K, which starts at (1/4) ln C0 instead of 0 and grows K times too fast.
+        ``"consistent"``: (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4. ``"printed"``: (1/4) ln(C0 + 4 Gamma) with
+        C0 = rho0^4/K; this form starts at (1/4) ln C0 instead of 0 and grows K times too fast.
 
     Returns
     -------
@@ -263,7 +263,7 @@ def growth_exponent_pieces(
     Notes
     -----
     Source: arXiv 2305.16380v4, Eq. (14), as printed: both start from (1/4) ln C0, C0 = rho0^4/K. Derivations
-    ``early-piece`` and ``late-piece`` (h ~ eta_Y s/V early, V h ~ ln(V eta_Y s) late).
+    ``early-piece`` and ``late-piece``, which use h ~ eta_Y s/V at early times and V h ~ ln(V eta_Y s) at late times.
 
     Examples
     --------

@@ -14,8 +14,9 @@ CUT = 12.0  # of Dawson's function: its series errs by 2e-9 from here on
 def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: ArrayLike) -> FloatArray:
     """Growth exponent B_n for K -> infinity, leading beta: ln(sqrt((1+q)^2 + x) - q)/(2K), q = K/rho0^2.
 
-    The number of distinct tokens and their probabilities do not matter in this limit: the distinct tokens grow 1/K as
-    fast as the common token falls. q -> 0 gives the form with constant rho0, ln(1+x)/(4K). All arguments broadcast.
+    The number of distinct tokens and their probabilities do not matter in this limit: the logits of distinct tokens
+    grow 1/K times as fast as that of the common token falls. The limit q -> 0 is the form with constant rho0,
+    ln(1+x)/(4K). All arguments broadcast.
 
     Parameters
     ----------
@@ -37,10 +38,10 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
 
     Notes
     -----
-    Source: own. With C/D = o = exp(-2 K sigma) q/K the odds of the common token and z_c = -K sigma on the orbit,
-    leading beta moves sigma by o^2/(1 + K o) Gamma'. Then w = exp(2 K sigma) has w^2 + 2 q w = x + 1 + 2 q, and
-    B = sigma. Terms of order 1/K and 1/rho0^2 are left out. Checked by sympy in the tests, and against the
-    form at constant wbar at K = 1e9 in the claim theorem4.
+    Source: own. On the orbit z_c = -K sigma, the odds of the common token are o = C/D = exp(-2 K sigma) q/K (see
+    `snapdyn.analytic.orbit`), and the leading beta gives dsigma/dGamma = o^2/(1 + K o). Then w = exp(2 K sigma) solves
+    w^2 + 2 q w = x + 1 + 2 q, and B = sigma. Terms of order 1/K and 1/rho0^2 are left out. The tests check this by
+    sympy, and the claim theorem4 compares it with `growth_and_common_logit` at K = 1e9.
 
     Examples
     --------
@@ -62,8 +63,9 @@ def early_common_logit_of_many_classes(
     """Common logit of the mean field for many equal classes, while eta_Y t/K << 1, at any eta_Z/eta_Y.
 
     z_c = -2 (K/V) int_0^x D(v) dv, D(v) = exp(-v^2) int_0^v exp(w^2) dw (Dawson's function), with u = eta_Y t/K,
-    x^2 = K (eta_Z/eta_Y) u^2 b/2 and b = f_c^2 (1 - f_c^2). For x << 1 it is -(K/V) x^2, the law without memory; for
-    x >> 1 it is -(K/V) (ln(2 x) + 0.2886): the decoder remembers old attention, and eta_Z enters by its logarithm only.
+    x^2 = K (eta_Z/eta_Y) u^2 b/2 and b = f_c^2 (1 - f_c^2). For x << 1, z_c = -(K/V) x^2, as if the decoder had no
+    memory. For x >> 1, z_c = -(K/V) (ln(2 x) + 0.2886): the decoder remembers old attention, and only the logarithm of
+    eta_Z enters.
 
     Parameters
     ----------
@@ -76,9 +78,9 @@ def early_common_logit_of_many_classes(
     num_classes : float
         K, number of classes of one query with one common token and equal profiles.
     vocab_size : float
-        V.
+        V, number of decoder outputs.
     common_attention : float
-        f_c = P(l_c|n)/|P(.|n)| in (0, 1), of the common token at the start.
+        f_c = P(l_c|n)/|P(.|n)| in (0, 1): entry of the common token in the attention vector at the start.
 
     Returns
     -------
@@ -124,16 +126,18 @@ def early_common_logit_of_many_classes(
 def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares: ArrayLike | None = None) -> FloatArray:
     """K (eta_Z/eta_Y) u^2 at which distinct tokens turn from rising to falling in the mean field, u = eta_Y t/K << 1.
 
-    With kinds k of classes (K -> infinity, K << V), a = <c s^2>, b = <c^2 s^2>, c_k = f_kc, s_k^2 = 1 - c_k^2, the
-    distinct tokens of kind k fall from 2 x^2/b on, where D(x)/x = 1 - b/(a c_k) with Dawson's function D. Those of
-    kinds with c_k <= b/a do not fall while u << 1; they may fall later, when u is of order ln V (claim slow-attention).
+    The classes are of several kinds k, which differ in c_k = f_kc (K -> infinity, K << V). Let s_k^2 = 1 - c_k^2, and
+    let a = <c s^2> and b = <c^2 s^2> be means over the classes. The distinct tokens of kind k fall from 2 x^2/b on,
+    where x solves D(x)/x = 1 - b/(a c_k) with Dawson's function D. If c_k <= b/a, they do not fall while u << 1; they
+    may fall later, when u is of order ln V (claim slow-attention).
 
     Parameters
     ----------
     common_attention : array_like
-        c_k = f_kc in (0, 1) of each kind (S,), the common token's part of the attention vector at the start.
+        (S,) array with c_k = f_kc in (0, 1) of each of S kinds, the entry of the common token in the attention vector
+        at the start.
     shares : array_like, optional
-        Share of the classes that each kind has (S,); default equal ones.
+        (S,) array with the fraction of the classes that are of each kind; default: equal fractions.
 
     Returns
     -------
@@ -147,8 +151,8 @@ def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares:
 
     Notes
     -----
-    Source: own. As for `early_common_logit_of_many_classes`: z_l' of kind k has the sign of s_k ((K/V) <c> u - c_k I),
-    and I = (K/V) <c> u (a/b) (1 - D(x)/x), x^2 = K (eta_Z/eta_Y) u^2 b/2.
+    Source: own. As in the notes of `early_common_logit_of_many_classes`, z_l' of kind k has the sign of s_k ((K/V) <c>
+    u - c_k I), and I = (K/V) <c> u (a/b) (1 - D(x)/x), x^2 = K (eta_Z/eta_Y) u^2 b/2.
 
     Examples
     --------

@@ -13,20 +13,20 @@ f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
    which remains zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
 2. Overlap. G = (1-rho) I + rho 1 1^T has a closed inverse: E' = I - G^{-1} has off-diagonal entries
    e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and
-   exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
+   with q1 = V/(V-1) and q0 = -V/(V-1)^2
+       exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
    With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
        leading X = (K-1) C^2/(D (D+K C)),    exact X = (K-1) V/(V-1)^2 * C (D+V C)/(D (D+K C)).
 3. Time. S' = 2 eta_Z p_n gamma X/N separates: int_0^S N/(2 X) dS' = eta_Z p_n int_0^t gamma dt =: tau,
    which is (eta_Z/K) times `gamma_integral`.
 
-S ends at 1/p_max^2. In w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity and the integrand
+S ends at 1/p_max^2. In the variable w = -ln(1 - p_max^2 S) = 2 z_max the end lies at infinity, and the integrand q in
 
     q(w) = N/(2 X) exp(-w)/p_max^2,    tau(w) = int_0^w q,
 
-has a logarithmic slope of either sign of at most 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)),
-because d ln D/dw lies in [0, 1] and d ln C/dw = -K sum_l x_l. That bound falls with w. On a panel of one over
-the bound q therefore changes by less than a factor e: Gauss-Legendre quadrature is exact to rounding on it, and
-Newton's method converges.
+obeys |d ln q/dw| <= 3 + 2 K sum_l x_l, x_l = p_l^2 exp(2 z_l)/(p_max^2 exp(w)), because d ln D/dw lies in [0, 1] and
+d ln C/dw = -K sum_l x_l. That bound falls with w. On a panel of the width 1/bound, q therefore changes by less than a
+factor e: Gauss-Legendre quadrature is exact to rounding on it, and Newton's method converges.
 """
 
 from collections.abc import Callable
@@ -148,7 +148,7 @@ def single_common_token_orbit(
     ratio, gap = p / p_max, (p_max - p) * (p_max + p) / p_max**2
 
     def distinct_logits(w: FloatArray) -> FloatArray:
-        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), by the form that loses no digits."""
+        """Return z_l = -(1/2) ln(1 - r_l^2 (1-exp(-w))), (N, d), in a form that loses no digits."""
         w = w[..., None]
         change = ratio**2 * np.expm1(-w)
         near = np.log1p(np.maximum(change, -0.5))
@@ -184,7 +184,7 @@ def legendre_rule(count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _over_panels(q: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray, terms: int) -> FloatArray:
-    """Return the integral of q from `left` to `right`, each on a panel, in their shape."""
+    """Return the integrals of q from `left` to `right`, in the shape of these; each interval lies in one panel."""
     nodes, weights = legendre_rule(_NODES)
     width = right - left
     # All nodes in one call where there are few times; more times at once would only fill memory.
@@ -194,7 +194,7 @@ def _over_panels(q: Callable[[FloatArray], FloatArray], left: FloatArray, right:
 
 
 def integral_to(end: float, q: Callable[[FloatArray], FloatArray], slope_bound: Callable[[FloatArray], float]) -> float:
-    """Return int_0^end q, in panels as `inverse_of_integral`."""
+    """Return int_0^end q, computed panel by panel as in `inverse_of_integral`."""
     left, total = np.asarray(0.0), 0.0
     while left < end:
         right = np.minimum(end, left + 1 / slope_bound(left))
@@ -209,10 +209,10 @@ def inverse_of_integral(
     slope_bound: Callable[[FloatArray], float],
     terms: int = 1,
 ) -> FloatArray:
-    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase.
+    """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase with w.
 
-    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. `q` makes arrays
-    of `terms` numbers for each w.
+    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. For each w, `q`
+    computes with arrays of `terms` numbers.
     """
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):

@@ -1,21 +1,21 @@
-"""Original flow (7) at identical overlaps: transition and gaps of the ladder; not results of the paper.
+"""Original flow (7) at identical overlaps: transition time, and gaps between approximations; not in the paper.
 
 Set-up: K uniform classes with f_n.f_k = rho for every pair, V >= K outputs, attention frozen, zero start. The clock is
 t, batch-size-1 steps; s = t/K visits of each class.
 
 1. Symmetry. Write Y = sum_k f_k y_k^T. Each y_k has one coefficient on the output of class k, one on the output of each
-   other class, and one on each of the V-K outputs of no class; they grow with 1-a, -b and -c, where a, b and c are the
-   probabilities of these outputs (times eta_Y, per visit).
+   other class, and one on each of the V-K outputs of no class; per visit they grow by 1-a, -b and -c times eta_Y, where
+   a, b and c are the probabilities of these outputs.
 2. One variable. Let -g/(1-rho) be the coefficient on another class's output, so that dg = (1-rho) b d(eta_Y s). With
-   m = 1 + rho V/(1-rho), the lead v of other classes' outputs over the rest and the lead d of the own output over
-   other classes' outputs obey
+   m = 1 + rho V/(1-rho), let v be the lead (difference of logits) of other classes' outputs over outputs of no class,
+   and d the lead of the own output over other classes' outputs. They obey
 
        dv/dg = -1 + m exp(-v),    dd/dg = K + (V-K) exp(-v),
 
    so exp(v) = m - (m-1) exp(-g) and d = ((V-K)/m)(v + g) + K g.
 3. Time. (1-rho) eta_Y s = int_0^g exp(d) dg + (K-1) g + ((V-K)/m)(v + g). rho = 0 is Eq. (45) with g = h; K = V is
    Eq. (45) at the rate (1-rho) eta_Y (Remark 1).
-4. Attention's drive. beta, minus the coefficient of f_k in Y (e_n - alpha_n), k != n, is positive, and
+4. Attention's drive. Let beta be minus the coefficient of f_k, k != n, in Y (e_n - alpha_n). It is positive, and
 
        (1-rho)^2 int_0^s beta d(eta_Y s) = K g^2/2 + ((V-K)/m)(v + g)(g - (v + g)/(2 m)).
 
@@ -55,7 +55,7 @@ class OverlapDecoder(NamedTuple):
     other : ndarray
         Probability of one output of another class.
     rest : ndarray
-        Probability of one output of no class (of an output that does not exist where K = V).
+        Probability of one output of no class; without meaning where K = V, since no such output exists.
     lead_own : ndarray
         Logit of the right output over an output of no class.
     lead_other : ndarray
@@ -132,7 +132,7 @@ def overlap_decoder(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: in
     Returns
     -------
     OverlapDecoder
-        Arrays (N,), N = 1 for a scalar time. Relative error of the leads and of the integral below 1e-12.
+        Arrays (N,), N = 1 for a scalar time. The relative error of the leads and of the integral is below 1e-12.
 
     Raises
     ------
@@ -171,9 +171,9 @@ def transition_time_with_overlap(
 ) -> FloatArray:
     """Time at which the original flow at identical overlaps reaches alpha_n = 1/u*, u* = `u_peak`.
 
-    That is the mean loss at which gamma peaks under the modified flow. Attention frozen, zero start, uniform classes.
-    It is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; a random search (K = 2..300, V up to 1e9) found
-    it between these two. All arguments broadcast.
+    At this mean loss, ln(u*), gamma peaks under the modified flow. Attention is frozen, the start is zero, and the
+    classes are uniform. The time is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; in a random search
+    (K = 2..300, V up to 1e9) it always lay between these two. All arguments broadcast.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def transition_time_with_overlap(
 
 
 class LadderGaps(NamedTuple):
-    """Gaps of z between neighbouring rungs of the ladder with slow attention: coarser over finer rung, minus 1.
+    """Gaps between successive approximations with slow attention: z of the coarser one over z of the finer, minus 1.
 
     Attributes
     ----------
@@ -230,8 +230,8 @@ class LadderGaps(NamedTuple):
 def first_ladder_gaps(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: ArrayLike) -> LadderGaps:
     """Gaps of z at the start of training (eta_Y t << K), identical overlaps, uniform classes. All arguments broadcast.
 
-    With E' = rho/((1-rho)(1+(K-1) rho)): modified E' (V-K+1+(K-1) rho), which falls with t; leading
-    -(1 + (1-1/V) rho)/(1 + (V-1) rho), the same at every t. Every token's z has the same gap.
+    With E' = rho/((1-rho)(1+(K-1) rho)), the gap `modified` is E' (V-K+1+(K-1) rho) and falls with t; the gap `leading`
+    is -(1 + (1-1/V) rho)/(1 + (V-1) rho) at every t. Every token's z has the same gap.
 
     Parameters
     ----------
@@ -299,8 +299,8 @@ def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, o
 
     Notes
     -----
-    Source: derived here, point 4 of this module's docstring; derivation ``overlap-beta-integral``. Memory of earlier
-    attention is neglected: in runs with (eta_Z/eta_Y)(V h)^2 << 1 only.
+    Source: derived here, point 4 of this module's docstring; derivation ``overlap-beta-integral``. The decoder's memory
+    of earlier attention is neglected, so the gaps hold only in runs with (eta_Z/eta_Y)(V h)^2 << 1.
 
     Examples
     --------
@@ -317,15 +317,15 @@ def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, o
 
 @broadcasting
 def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> float:
-    """Largest gap of z over a run with slow attention, relative to the largest |z| of the finer rung over the run.
+    """Largest gap of z over a run with slow attention, relative to the largest |z| of the finer system.
 
-    max_t |z_Eq10 - z_mf|/max_t |z_mf|, or the gap of the leading beta where that is larger: what the ladder of
-    approximations measures. The scale makes the end of the run count most.
+    It is max_t |z_Eq10 - z_mf|/max_t |z_mf|, or the gap of the leading beta where that is larger. This is what
+    `snapdyn.validation.ladder` measures. |z| is largest at the end of the run, so the end counts most.
 
     Parameters
     ----------
     t : array_like, shape (N,) or scalar
-        Times of the ladder in batch-size-1 steps, >= 0, the last > 0.
+        Times of the run in batch-size-1 steps, >= 0, at least one > 0.
     eta_Y : float
         Learning rate of the decoder, per step, > 0.
     vocab_size : int
@@ -363,7 +363,7 @@ def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes:
 
 
 def _family(num_classes: int, vocab_size: int, overlap: float) -> tuple[float, float, float]:
-    """Return K, V and rho of one family, checked."""
+    """Return K, V and rho after checking that each is one number."""
     whole("num_classes", num_classes, 2)
     whole("vocab_size", vocab_size, 2)
     K, V, _ = _families(num_classes, vocab_size, overlap)

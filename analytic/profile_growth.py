@@ -1,7 +1,7 @@
-"""Growth exponent of Theorem 4 with the growth of the distinct tokens; not a result of the paper.
+"""Growth exponent of Theorem 4 that includes the growth of the distinct tokens; not a result of the paper.
 
 Set-up: one query, K uniform classes, one common token, the same profile p_1..p_d of distinct tokens in each class,
-zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through Gamma = eta_Z int gamma dt alone.
+zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters only through Gamma = eta_Z int gamma dt.
 
 1. Odds. C = p_c^2 exp(2 z_c) and D = sum_l p_l^2 exp(2 z_l) are the parts of ||c~_n||^2 (see `orbit`), o = C/D their
    odds, o(0) = 1/(rho0^2 - 1), w_l = p_l^2 exp(2 z_l)/D and wbar = sum_l w_l^2. Eqs. (98) and (100) give
@@ -9,13 +9,13 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters through 
        dB/dGamma = X/K,    d ln o/dB = -2 (K + wbar)/(1 + o),    dz_c/dB = -K/(1 + o),
 
    with X = (K-1) o^2/(1 + K o) (leading beta) or (K-1) V o (1 + V o)/((V-1)^2 (1 + K o)) (exact beta).
-2. Drift. Along sigma = -z_c/K the shares obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
+2. Drift. Along sigma = -z_c/K the shares w_l obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
    d wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
    Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor
    1 + wbar/K, at any rho0.
-3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); with u = ln(o(0)/o) and Gamma as a
-   function of u everything is elementary (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes
-   o fall faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
+3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); there Gamma and B are elementary
+   functions of u = ln(o(0)/o) (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes o fall
+   faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
 4. Explicit. To first order in 1/rho0^2 and in d wbar/dsigma: `growth_exponent_with_drift`.
 """
 
@@ -42,7 +42,7 @@ _NEWTON_STEPS = 200
 
 
 class DistinctProfile(NamedTuple):
-    """What Theorem 4 feels of the profile of distinct tokens; w_l = p_l^2/sum p^2 are the shares at the start.
+    """The profile of distinct tokens as it enters Theorem 4; w_l = p_l^2/sum p^2 are the shares at the start.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class DistinctProfile(NamedTuple):
 
 
 class GrowthAndCommonLogit(NamedTuple):
-    """Growth exponent and common logit, dimensionless, of one shape.
+    """Growth exponent and common logit, dimensionless, both of the same shape.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class GrowthAndCommonLogit(NamedTuple):
 
 @broadcasting
 def distinct_profile(distinct_probabilities: ArrayLike) -> DistinctProfile:
-    """Concentration of the distinct tokens of a class, as the growth exponent feels it.
+    """Concentration of the distinct tokens of a class, on which the growth exponent depends.
 
     Parameters
     ----------
@@ -237,10 +237,10 @@ def growth_exponent_of_profile(
     profile: DistinctProfile,
     vocab_size: ArrayLike | None = None,
 ) -> FloatArray:
-    """Growth exponent B_n under the modified decoder for any profile and overlap: constant wbar and its first drift.
+    """Growth exponent B_n under the modified decoder for any profile and overlap, to first order in the drift of wbar.
 
     B(wbar) - wbar_slope/(32 kappa^3) (L^2 - 2 L + 2 - 2 exp(-L)), L = 2 ln(o(0)/o(t)) at constant wbar, with
-    kappa = K + wbar; never below the bound B(wbar_last). All arguments but `profile` broadcast.
+    kappa = K + wbar; or the bound B(wbar_last) where this is larger. All arguments but `profile` broadcast.
 
     Parameters
     ----------
@@ -269,8 +269,8 @@ def growth_exponent_of_profile(
     Notes
     -----
     Source: derived here, point 3 of this module's docstring, and first-order perturbation in the slope of wbar
-    (derivation ``growth-drift``), which is for the leading beta at rho0 -> infinity; elsewhere it is an estimate.
-    Without error: `single_common_token_orbit`.
+    (derivation ``growth-drift``), which holds for the leading beta at rho0 -> infinity; elsewhere it is an estimate.
+    `single_common_token_orbit` has no such error.
 
     Examples
     --------
@@ -345,8 +345,8 @@ def error_of_consistent_form(
 ) -> FloatArray:
     """Relative error of the consistent form, ln(1+x)/(4 K)/B - 1, with B of `growth_exponent_with_drift`.
 
-    x << 1: (K-2)/rho0^2 + (wbar/K) x/2. rho0 -> infinity: (wbar/K) (1 - x/((1+x) ln(1+x))) to first order in wbar/K,
-    which does not fall with rho0. All arguments broadcast.
+    For x << 1 it is (K-2)/rho0^2 + (wbar/K) x/2. For rho0 -> infinity it is (wbar/K) (1 - x/((1+x) ln(1+x))) to first
+    order in wbar/K: this part does not vanish at large rho0. All arguments broadcast.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def error_of_consistent_form(
 
 
 def _above_1(rho0: ArrayLike) -> FloatArray:
-    return finite_array("rho0", rho0, above=1.0, advice="it is ||c~_n||/P(l_c|n) with distinct tokens")
+    return finite_array("rho0", rho0, above=1.0, advice="it is ||c~_n||/P(l_c|n), above 1 with distinct tokens")
 
 
 def _share(name: str, values: ArrayLike) -> FloatArray:
@@ -395,7 +395,7 @@ def _share(name: str, values: ArrayLike) -> FloatArray:
 
 
 def _drift(L: FloatArray, kappa: FloatArray, wbar_slope: FloatArray | float) -> FloatArray:
-    """Return what the slope of wbar takes off B, to first order."""
+    """Return the amount by which the slope of wbar lowers B, to first order."""
     # The bracket is L^3/3 - ... and loses digits below L = 1e-4, where it is below 1e-12 and B about L/(4 kappa).
     return wbar_slope / (32 * kappa**3) * (L**2 - 2 * L - 2 * np.expm1(-L))
 
@@ -403,7 +403,7 @@ def _drift(L: FloatArray, kappa: FloatArray, wbar_slope: FloatArray | float) -> 
 def _newton(
     function: Callable[[FloatArray], tuple[FloatArray, FloatArray]], target: FloatArray, u: FloatArray
 ) -> FloatArray:
-    """Solve function(u) = target, started above the root; `function` returns value and slope, convex and rising."""
+    """Solve function(u) = target from a start above the root; `function` is convex and rising, with value and slope."""
     for _ in range(_NEWTON_STEPS):
         value, slope = function(u)
         step = (value - target) / slope

@@ -67,8 +67,8 @@ def h(s: ArrayLike, eta_Y: ArrayLike, vocab_size: ArrayLike) -> FloatArray:
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 6, Eqs. (44)-(45). Closed form V h = A - W(exp(A)/(V-1)) with
-    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. Computed by Newton's
-    method on Eq. (45) itself, because the closed form loses digits to cancellation.
+    A = (V eta_Y s + 1)/(V-1): derivation ``h-closed`` of `snapdyn.analytic.symbolic`. It is computed by Newton's method
+    on Eq. (45) itself, because the closed form loses digits to cancellation.
 
     Examples
     --------

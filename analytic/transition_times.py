@@ -190,9 +190,9 @@ def transition_time(
     Notes
     -----
     Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; the peak is not in the
-    paper. Derivations ``peak-time`` and ``transition-balance``. Priors: the modified flow (8) decouples the
-    classes, and class n has made s = p_n t visits by time t. Its h, and so its gamma, depend on s alone, as those of
-    one of K equal classes depend on t/K: its times are those of an effective number of 1/p_n classes.
+    paper. Derivations ``peak-time`` and ``transition-balance``. With priors: the modified flow (8) decouples the
+    classes, and class n has made s = p_n t visits by time t. Its h and gamma depend on s alone, just as those of one of
+    K equal classes depend on t/K alone. So the times of class n are those of 1/p_n equal classes.
 
     Examples
     --------

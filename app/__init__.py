@@ -1,6 +1,6 @@
 """snapdyn: ODE and analytic-dynamics simulator for how a 1-layer transformer learns where to look.
 
-The public names, loaded on first use, so that importing the package compiles nothing and costs little:
+The public names are loaded on first use, so importing the package compiles nothing and is quick:
 
 >>> import snapdyn as sd
 >>> system = sd.MeanField(sd.syn_small(), eta_Y=1.0, eta_Z=1.0)
@@ -135,7 +135,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _attach_plot() -> None:
-    """Give trajectories, reports and fits their method `plot`: drawing belongs to a room that theirs may not import."""
+    """Give trajectories, reports and fits their method `plot`; their own modules may not import the drawing code."""
     homes = {
         "snapdyn.dynamics.trajectories.trajectory": "Trajectory",
         "snapdyn.validation.instance_checks": "InstanceReport",

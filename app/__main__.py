@@ -9,7 +9,7 @@ from snapdyn.commands.signals import received_signals
 
 
 class _Output(io.FileIO):
-    """Standard output or error. What it cannot take is lost, and the command goes on until its result is stored."""
+    """Standard output or error; text that cannot be written is lost, and the command goes on to store its result."""
 
     error: OSError | None = None
 
@@ -24,7 +24,7 @@ class _Output(io.FileIO):
 
 
 def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
-    """A stream for a standard one that raises neither for a full disk nor for a character that it cannot encode."""
+    """Return a standard stream that raises no error for a full disk or for a character that it cannot encode."""
     stream.flush()
     output = _Output(stream.fileno(), "wb", closefd=False)
     by_line = stream.line_buffering or getattr(stream, "write_through", False)
@@ -33,9 +33,10 @@ def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
 
 
 def main() -> int:
-    """Run the command line; a signal while it is being imported gives no traceback.
+    """Run the command line; a signal that comes while modules are imported gives no traceback.
 
-    The exit code is 2 when standard output could not be written, and that of the command when its reader has ended.
+    The exit code is 2 when standard output could not be written. When the reader of the output has ended, it is the
+    exit code of the command.
     """
     output = None
     if sys.stdout is not None:  # the stream is closed otherwise

@@ -25,7 +25,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 FloatArray = NDArray[np.float64]
-"""Numbers of any shape; a function that returns one for scalar arguments returns a numpy float."""
+"""Numbers of any shape; functions with scalar arguments return a numpy float instead of an array."""
 
 FORGOTTEN = "; did you forget --load FILE.py?"  # where the name may be that of an entry of a user's file
 MOST_LISTED = 10**6  # entries of a list that a user gives; an iterable may be endless
@@ -40,7 +40,7 @@ HARMFUL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud80
 class InputError(ValueError):
     """A user's input cannot be used; the message is one plain sentence fit for a terminal.
 
-    Whatever the message quotes, it is one line without control characters.
+    Whatever text the message quotes, the message is one line without control characters.
     """
 
     def __init__(self, message: str) -> None:
@@ -61,8 +61,8 @@ def visible(text: str) -> str:
     """Return `text` with its lines, and other control characters escaped, for a page, a table or a terminal.
 
     Titles, words and statements come from users' files and texts. A control character in them could change what the
-    terminal shows, and is an error in HTML and LaTeX; half a pair of UTF-16 can be written nowhere; embeddings and
-    isolates of bidirectional text show what follows in another order.
+    terminal shows, and is an error in HTML and LaTeX; half a surrogate pair of UTF-16 cannot be written to any file;
+    embeddings and isolates of bidirectional text show what follows in another order.
     """
     return text if text.isprintable() else HARMFUL.sub(lambda found: escaped(found[0]), text)
 
@@ -77,7 +77,7 @@ def shown(value: Any) -> str:
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x', 'y' or 'z'?``, the at most three known names most similar, or an empty string."""
+    """Return ``; did you mean 'x', 'y' or 'z'?``, with at most three similar known names, or an empty string."""
     if not isinstance(name, str):
         return ""
     by_lower_case = {entry.lower(): entry for entry in known}
@@ -102,7 +102,7 @@ def choice(name: str, value: str, options: Collection[str]) -> str:
 
 
 def text(name: str, value: str, at_least: int = 0) -> str:
-    """Return `value` after checking that it is text, of so many characters at least."""
+    """Return `value` after checking that it is text of at least `at_least` characters."""
     if not isinstance(value, str) or len(value) < at_least:
         raise InputError(f"expected {name} to be text, received {shown(value)}; write it in quotes")
     return value
@@ -113,7 +113,7 @@ def function(name: str, value: Any, form: str = "") -> Any:
     if not callable(value):
         spoken = f" {form}" if form else ""
         raise InputError(
-            f"expected {name} to be a function{spoken}, received {shown(value)}; give one, without calling it"
+            f"expected {name} to be a function{spoken}, received {shown(value)}; give the function, without calling it"
         )
     return value
 
@@ -202,7 +202,7 @@ def file_path(name: str, value: Any) -> Path:
 
 
 def existing_file(what: str, value: Any) -> Path:
-    """Return a path after checking that it is that of a regular file: to open a named pipe would wait for a writer."""
+    """Return a path after checking that it leads to a regular file: opening a named pipe would wait for a writer."""
     path = file_path(f"the path of {what}", value)
     if not os.path.isfile(path):
         raise InputError(f"expected the path of {what}, received {str(path)!r}, which is not a file; check the path")
@@ -210,7 +210,7 @@ def existing_file(what: str, value: Any) -> Path:
 
 
 def number(name: str, value: float) -> float:
-    """Return `value` as a float after checking that it is a real number: NaN and infinity too, true as 1."""
+    """Return `value` as a float after checking that it is a real number; NaN and infinity pass, true counts as 1."""
     converted = float(value) if isinstance(value, (bool, np.bool_)) else _float(value)
     if converted is None:
         raise InputError(f"expected {name} to be a number, received {shown(value)}; give one real number")
@@ -269,7 +269,7 @@ def positive(name: str, value: float, at_most: float = math.inf, below: float = 
 
 def fraction(name: str, value: float, below: float = 1.0) -> float:
     """Return `value` as a float after checking 0 <= value < below."""
-    return real(name, value, at_least=0.0, below=below, advice="0.0 leaves it out")
+    return real(name, value, at_least=0.0, below=below, advice="give 0.0 to leave it out")
 
 
 def _float(value: Any) -> float | None:
@@ -285,7 +285,7 @@ def _float(value: Any) -> float | None:
 
 
 def whole(name: str, value: float, at_least: int, at_most: int | None = None, advice: str = "") -> int:
-    """Return `value` as an int after checking that it is a whole number within the bounds, and of 64 bits."""
+    """Return `value` as an int after checking that it is a whole number within the bounds and fits into 64 bits."""
     converted, most = _whole(value), LARGEST_WHOLE if at_most is None else at_most
     if converted is not None and at_least <= converted <= most:
         return converted
@@ -349,7 +349,7 @@ def real_array(name: str, values: Any) -> NDArray[np.float64]:
 
 
 def _odd_entries(values: Any) -> tuple[bool, bool]:
-    """Whether masked entries, and whether true or false, are among the values; numpy's conversion counts both."""
+    """Return whether an entry is masked, and whether one is true or false; numpy would convert both to numbers."""
     if not isinstance(values, (list, tuple)):
         return isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values), isinstance(values, (bool, np.bool_))
     found = [_odd_entries(entry) for entry in values if not isinstance(entry, (float, int)) or isinstance(entry, bool)]
@@ -357,7 +357,7 @@ def _odd_entries(values: Any) -> tuple[bool, bool]:
 
 
 def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function whose arguments broadcast: shapes that do not, or do not fit into memory, are refused."""
+    """Decorate a function whose arguments broadcast: refuse shapes that do not, or whose result exceeds the memory."""
 
     @wraps(function)
     def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -1,4 +1,4 @@
-"""Memory and work: what fits and what can be paid, asked before anything starts; arrays for compiled loops."""
+"""Checks, before a computation starts, that its memory and its work are not too large; arrays for compiled loops."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def require_memory(what: str, size: float, remedy: str) -> None:
     Parameters
     ----------
     what : str
-        What is to be held, with its numbers.
+        What is to be held in memory, with the numbers that set its size.
     size : float
         Bytes that it takes.
     remedy : str
@@ -54,7 +54,7 @@ def require_memory(what: str, size: float, remedy: str) -> None:
     Raises
     ------
     InputError
-        More than `free_memory`.
+        More than `free_memory` would be needed.
     """
     if size <= ALWAYS_FREE:
         return
@@ -72,14 +72,14 @@ def fits(size: float) -> bool:
 
 
 def affords(what: str, size: float, remedy: str, asked: bool) -> bool:
-    """Whether `size` bytes fit; raises as `require_memory` where the user asked for them."""
+    """Whether `size` bytes fit; where they do not, raise as `require_memory` does if the user asked for them."""
     if asked:
         require_memory(what, size, remedy)
     return fits(size)
 
 
 def free_memory() -> float:
-    """Bytes that this process may still take: of the machine, and of the limits of its container and its shell.
+    """Bytes that this process may still take, given the machine and the limits of its container and its shell.
 
     Infinite where the system does not say.
     """

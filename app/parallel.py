@@ -36,7 +36,8 @@ HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM)
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """Pool of fresh processes that leave Ctrl-C and SIGTERM to their parent and end when it ends, however it ends.
+    """Pool of fresh processes that leave Ctrl-C and SIGTERM to their parent and end whenever it ends, even if it is
+    killed.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ class WorkerPool(ProcessPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, kill_workers: bool = False) -> None:
-        """End the processes, as loky does; a call that waits for a free process is forgotten first."""
+        """End the processes, as loky does, after dropping the calls that still wait for a free process."""
         if kill_workers:
             # loky removes the waiting calls, not their numbers; its thread then looks for a call that is gone.
             with suppress(queue.Empty):
@@ -81,7 +82,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _follow_parent(parent: int) -> None:
-    """Ignore what the parent handles, and end when the parent has ended."""
+    """Ignore the signals that the parent handles, and end when the parent has ended."""
     for number in HANDLED_BY_PARENT:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_BY_PARENT)
@@ -96,7 +97,7 @@ def _follow_parent(parent: int) -> None:
 
 @cache
 def machine() -> str:
-    """Eight hexadecimal digits that tell machines apart, as well as restarts and containers with their own pids."""
+    """Eight hexadecimal digits that tell machines apart, and restarts and containers (whose process ids differ)."""
     facts = [platform.node()]
     with suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())

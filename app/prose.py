@@ -1,4 +1,4 @@
-"""Mathematics in plain sentences: eta_Y <= 1e-3 as letters, signs, indices and powers."""
+"""Typeset mathematics in plain sentences: eta_Y <= 1e-3 becomes letters, signs, indices and powers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _inner(text: str) -> str:
 
 
 def as_mathtext(text: str) -> str:
-    """Return a text with its mathematics as mathtext; one that has mathtext already stays.
+    """Return a text with its mathematics as mathtext; a text that has mathtext already is returned unchanged.
 
     Examples
     --------

@@ -30,12 +30,12 @@ def register(entry: Entry) -> Entry:
     Returns
     -------
     entry
-        The same.
+        The entry itself.
 
     Raises
     ------
     InputError
-        The entry is of no kind that can be registered, or its name is taken.
+        The entry is not of a kind that can be registered, or its name is taken.
 
     Examples
     --------

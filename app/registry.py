@@ -1,4 +1,4 @@
-"""Registries: the entries of one kind by name, ours and those that a user's file or an installed plugin adds."""
+"""Registries: the entries of one kind by name, snapdyn's own and those of a user's file or an installed plugin."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Registry(dict[str, Entry], Generic[Entry]):
     kind : str
         What an entry is, for messages: "system", "figure".
     name_of : callable
-        From an entry to its name.
+        Function that returns the name of an entry.
     entries : iterable, optional
         snapdyn's own entries: one static list for each kind, beside its code.
     entry_of : callable, optional
-        From the object of a plugin's entry point to an entry; by default the object is the entry.
+        Function that returns the entry for the object of a plugin's entry point; by default the object is the entry.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Registry(dict[str, Entry], Generic[Entry]):
         _REGISTRIES.append(self)
 
     def declare(self, entries: Iterable[Entry]) -> None:
-        """Make `entries` our own entries, in this order and before all others; they survive `restore`."""
+        """Make `entries` snapdyn's own entries, in this order and before all others; `restore` keeps them."""
         self.own: dict[str, Entry] = {self._name_of(entry): entry for entry in entries}
         self.restore({name: entry for name, entry in self.items() if name not in self.own})
 
     def restore(self, entries: Mapping[str, Entry]) -> None:
-        """Hold our own entries and `entries` by name, and no others."""
+        """Keep snapdyn's own entries and `entries`, by name, and no others."""
         entries = {**self.own, **entries}
         self.clear()
         self.update(entries)
@@ -71,7 +71,7 @@ class Registry(dict[str, Entry], Generic[Entry]):
         return entry
 
     def load_named(self, names: Iterable[Any]) -> None:
-        """Import the plugins that give entries of these names; names that are known, or that none gives, are ignored.
+        """Import the plugins that give entries of these names; known names, and names without a plugin, are ignored.
 
         A plugin is an entry point of an installed package, in the group snapdyn.systems, snapdyn.observables,
         snapdyn.claims or snapdyn.figures. Its name is that of the entry; its object is the entry, or a module that
@@ -121,6 +121,6 @@ def plugin_names(kind: str) -> tuple[str, ...]:
 
 
 def plugin_versions() -> list[str]:
-    """Name and version of each package with plugins: results that may depend on them include these in their hash."""
+    """Name and version of each package with plugins: results that may depend on plugins have it in their hash."""
     points = [point for kind in ("system", "observable", "claim", "figure") for point in _plugins(kind).values()]
     return sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})

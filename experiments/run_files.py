@@ -77,7 +77,7 @@ class Comparison:
 
 
 def read_comparison(path: Path, trace: Path | None = None) -> Comparison:
-    """Read and check a file for `snapdyn compare`, with or without --trace; what `read_sections` raises."""
+    """Read and check a file for `snapdyn compare`, with or without --trace; raises what `read_sections` raises."""
     run: dict[str, Model] = {"sgd": SGD} if trace is None else {"trace": TRACE}
     models = {"classes": CLASSES, **run, "compare": CompareSection}
     sections = read_sections(path, models, required=models)
@@ -86,7 +86,7 @@ def read_comparison(path: Path, trace: Path | None = None) -> Comparison:
 
 
 def read_simulation(path: Path) -> Simulation | Training:
-    """Read and check a file for `snapdyn simulate`; what `read_sections` raises."""
+    """Read and check a file for `snapdyn simulate`; raises what `read_sections` raises."""
     table = read_toml(path)
     if "transformer" in table:
         sections = read_sections(path, {"transformer": TRANSFORMER, "output": Output}, required=("transformer",))
@@ -123,7 +123,7 @@ class ParametersSection(Section, extra="allow"):
 
 
 class TheoryCheckSection(Section):
-    """What to ask on the parameters of a theory."""
+    """Which claims to check at the parameters of a theory."""
 
     only: list[str] | None = None
 
@@ -151,7 +151,8 @@ class CheckFile:
 def read_check(path: Path) -> CheckFile:
     """Read a file for `snapdyn check`: sections [classes] and [check], or [parameters] of a theory.
 
-    A file for `snapdyn simulate` will do: rates and start are then those of [system], t_end is `last` of [run].
+    A file for `snapdyn simulate` can be read too: rates and start are then those of [system], and t_end is `last` of
+    [run].
 
     Raises
     ------

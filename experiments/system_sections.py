@@ -60,7 +60,7 @@ class RunSection(Times):
         return integrate(system, self.t_eval(), progress=progress, events=events, **settings)
 
     def integrate_many(self, systems: Sequence[System], events: Mapping[str, Event]) -> list[Trajectory]:
-        """Integrate many systems on one thread: those of one layout are observed together."""
+        """Integrate many systems on one thread: systems of the same layout are observed together."""
         return integrate_many(
             systems, self.t_eval(), threads=1, events=events, **self.model_dump(include=SOLVER_SETTINGS)
         )
@@ -105,7 +105,7 @@ class SystemSection(Section):
         Raises
         ------
         InputError
-            Classes are missing, or given to a system that has none; whatever the system's constructor refuses.
+            Classes are missing, or given to a system that has none; or the system's constructor refuses a value.
         """
         arguments = self.model_dump(exclude={"kind"})
         if not self.takes_classes():

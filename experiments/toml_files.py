@@ -159,7 +159,7 @@ def read_sections(path: Path, models: Mapping[str, Model], required: Collection[
 
 
 def read_model(model: type[File], values: Mapping[str, Any], source: str, names_section: bool = True) -> File:
-    """Read the values of a file, or of one section, into its model; InputError as `read_sections`.
+    """Read the values of a file, or of one section, into its model; raises InputError as `read_sections` does.
 
     The message calls the file `source`; `names_section` says whether the first part of the place of a fault is the name
     of a section.
@@ -171,7 +171,7 @@ def read_model(model: type[File], values: Mapping[str, Any], source: str, names_
 
 
 def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
-    """One sentence for the outermost fault that pydantic or a validator of ours has found."""
+    """One sentence for the outermost fault that pydantic or a validator of snapdyn has found."""
     error = min(errors.errors(), key=lambda fault: len(fault["loc"]))
     kind, context, received = error["type"], error.get("ctx", {}), error["input"]
     if isinstance(context.get("error"), InputError):
@@ -238,7 +238,7 @@ def section_model(
     function : callable
         Its parameters give the keys, their types and their defaults; its docstring describes the section.
     base : type of Section
-        Base class of the model, with further keys, which go before the parameters of these names.
+        Base class of the model, with further keys; a key of the base replaces the parameter of the same name.
     skip : collection of str
         Parameters that no file sets.
 

@@ -84,7 +84,8 @@ class CompareSection(Section):
 class TraceSection(Section):
     """The clock and length of a trace recorded elsewhere (the arguments of `read_trace`), and the rates of the theory.
 
-    Rates are those of an update of the trace, over its rate_factor. `seq_len = inf` says infinitely long sequences.
+    The rates are those of an update of the trace, divided by its rate_factor. `seq_len = inf` stands for infinitely
+    long sequences.
     """
 
     eta_Y: float

@@ -198,7 +198,7 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     Returns
     -------
     handles : list
-        Of the legend.
+        Handles of the legend.
     texts : list of str
         Their labels.
     """

@@ -53,10 +53,10 @@ Different = Annotated[Several[Entry], AfterValidator(_different)]
 
 Whole = Annotated[int, Field(le=LARGEST_WHOLE)]
 Rate = Annotated[float, Field(ge=1e-4, le=1e4)]
-"""A rate of flows and closed forms: about four decades on both sides of the paper's rates.
+"""A learning rate in flows and closed forms, within about four decades on both sides of the paper's rates.
 
-What figures claim of all parameters is tested at the corners of these bounds, the other parameters at their defaults
-(tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
+What figures claim of all parameters is tested at the corners of these bounds, with the other parameters at their
+defaults (tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corner of fast decoder and slow attention.
 """
 
 SYN_SMALL = "syn_small"
@@ -76,7 +76,7 @@ Seeds = Annotated[Whole | None, Field(ge=2, description="number of seeds, by the
 
 
 def chosen_classes(name: str) -> SequenceClasses:
-    """Return Syn-Small, or the classes of a run file, at most four with a token that tells each from the others."""
+    """Return Syn-Small, or the classes of a run file, at most four, each with a distinct token of its own."""
     if name == SYN_SMALL:
         return syn_small()
     path = file_path("classes", name)
@@ -86,7 +86,7 @@ def chosen_classes(name: str) -> SequenceClasses:
     tokens = [classes.common_tokens().size, *(classes.distinct_tokens(n).size for n in range(S))]
     if 0 in tokens or classes.num_next_tokens < S:
         raise InputError(
-            f"expected classes with a common token, a distinct one of each and different next tokens, received "
+            "expected classes with a common token, a distinct token of each class and different next tokens, received "
             f"{tokens} such tokens and {classes.num_next_tokens} next tokens of {S} classes; give other classes"
         )
     return classes
@@ -131,7 +131,7 @@ def value_text(value: Any) -> str:
 
 
 Number = Callable[["xarray.Dataset"], Any]
-"""What reads one number from the data of a figure; None where they have none."""
+"""A function that reads one number from the data of a figure; None where the data have none."""
 
 
 def statement(
@@ -142,7 +142,7 @@ def statement(
     at_least: float | Number | None = None,
     wrong: Mapping[str, Number] | None = None,
 ) -> Property:
-    """Return a statement of a figure: a number of its data and its bound, which the numbers of wrong theories break.
+    """Return a statement of a figure: a number of its data and its bound; numbers of wrong theories must break it.
 
     Parameters
     ----------
@@ -153,9 +153,9 @@ def statement(
     number : callable
         ``number(dataset)``.
     at_most, at_least : float or callable
-        One of them: the bound, or what reads it from the data.
+        Exactly one of them: the bound, or a function that reads it from the data.
     wrong : mapping of str to callable, optional
-        Wrong theories by name; what each would measure.
+        For each wrong theory, by name: the function that reads its number from the data.
     """
 
     def against_the_bound(number: Number) -> Measure:

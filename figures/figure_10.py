@@ -35,7 +35,7 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
     level : "quick" or "full"
         Level of the saved runs; not used here.
     runs : sequence of TransformerRun, optional
-        Default the short runs that snapdyn has. Runs on text with permuted words are the control.
+        Default: the short runs that come with snapdyn. Runs on text with permuted words are the control.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def _turned(entropy: xarray.DataArray) -> xarray.DataArray:
 
 PROPERTIES = (
     statement(
-        "entropy at the smallest rate less that at the largest, in standard errors",
+        "entropy at the smallest rate minus that at the largest, in standard errors",
         "transformer",
         lambda dataset: _fall(dataset.entropy.sel(text=TEXTS[0])).min(),
         at_least=3.0,

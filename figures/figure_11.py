@@ -29,7 +29,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
     level : "quick" or "full"
         10 or 100 seeds.
     seeds, momentum, batch_size
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
 def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float) -> Figure:
     """Draw mean and standard deviation over seeds, panels over num_queries and `columns`.
 
-    In a narrow figure two columns of panels follow below the other two.
+    In a narrow figure two of the columns of panels are below the other two.
     """
     count = dataset.sizes[columns]
     shown = count if fitting_columns(width, count, 1.25) == count else 2
@@ -84,7 +84,7 @@ def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
 
 
 def _steeper(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Fall from the lowest to the highest threshold, ratio 10 less ratio 1, by panel and seed."""
+    """Fall from the lowest to the highest threshold, at ratio 10 minus at ratio 1, by panel and seed."""
     fall = dataset.recall.isel(point=0) - dataset.recall.isel(point=-1)
     return fall.sel(ratio=10.0) - fall.sel(ratio=1.0)
 
@@ -101,16 +101,16 @@ PROPERTIES = (
         at_most=0.0,
     ),
     statement(
-        "fall along the axis, ratio 10 less ratio 1, mean over seeds, smallest of the panels",
+        "fall along the axis, ratio 10 minus ratio 1, mean over seeds, smallest of the panels",
         "SGD",
         lambda dataset: _steeper(dataset).mean("seed").min(),
         at_least=0.0,
     ),
     statement(
-        "the same, mean over the panels, in standard errors",
+        "fall along the axis, ratio 10 minus ratio 1, mean over the panels, in standard errors",
         "SGD",
         lambda dataset: in_errors(_mean(dataset)),
         at_least=3.0,
-        wrong={"the larger ratio is the flatter, in standard errors": lambda dataset: in_errors(-_mean(dataset))},
+        wrong={"larger ratio, flatter curve, in standard errors": lambda dataset: in_errors(-_mean(dataset))},
     ),
 )

@@ -35,6 +35,6 @@ PROPERTIES = (
         "SGD",
         lambda dataset: in_errors(_fall(dataset)),
         at_least=3.0,
-        wrong={"it rises with eta_Z, in standard errors": lambda dataset: in_errors(-_fall(dataset))},
+        wrong={"this recall rises with eta_Z, in standard errors": lambda dataset: in_errors(-_fall(dataset))},
     ),
 )

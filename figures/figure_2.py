@@ -67,14 +67,14 @@ def compute(
     level : "quick" or "full"
         241 or 961 times on the logarithmic axis.
     eta_Y, eta_Z, vocab_size, common_probability, last_time
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
     xarray.Dataset
         attention c_n(l) (time, class, token); stage_time (stage): 0; the time at which the common token has lost half
-        of what it loses; the first saved time at which the dominant token has more attention than the common one; the
-        last. Times in batch-size-1 steps.
+        of what it loses in the whole run; the first saved time at which the dominant token has more attention than the
+        common one; the last time. Times in batch-size-1 steps.
     """
     time = np.concatenate([[0.0], np.geomspace(FIRST_TIME, last_time, POINTS[level])])
     attention = run_on_rung(
@@ -160,12 +160,12 @@ def _attention(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _lead(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Dominant token over the next one (time,)."""
+    """Attention of the dominant token over that of the next distinct one, (time,)."""
     return _attention(dataset).sel(token=0) / _attention(dataset).sel(token=1)
 
 
 def _moved(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Movement of attention by decade, largest over tokens, over that in the fastest decade."""
+    """Movement of attention by decade (largest over tokens), divided by that in the fastest decade."""
     decades = xarray.DataArray(np.geomspace(1, dataset.time.values[-1], 6), dims="decade")
     moved = abs(_attention(dataset).interp(time=decades).diff("decade")).max("token")
     return moved / moved.max()
@@ -195,7 +195,7 @@ PROPERTIES = (
         lambda dataset: _lead(dataset)[-1] / _lead(dataset)[0],
         at_least=1.0,
         wrong={
-            "that lead never falls back, end over largest": lambda dataset: _lead(dataset)[-1] / _lead(dataset).max()
+            "the lead never falls back, end over largest": lambda dataset: _lead(dataset)[-1] / _lead(dataset).max()
         },
     ),
     statement(
@@ -210,7 +210,7 @@ PROPERTIES = (
         lambda dataset: _moved(dataset)[-1],
         at_most=0.1,
         wrong={
-            "the same for the decade before the common token has lost half of what it loses": (
+            "movement in the decade before the common token has lost half of what it loses": (
                 lambda dataset: _moved(dataset)[0]
             )
         },

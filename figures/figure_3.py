@@ -62,14 +62,14 @@ def compute(
     level : "quick" or "full"
         701 or 2801 times, the checked ones among them.
     num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
-        As in the annotations. The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the printed B starts
-        at 0; this is the default for every K.
+        See the annotations of these arguments. The paper gives no rho0. With C0 = rho0^4/K = 1, and no other value, the
+        printed B starts at 0; this is the default for every K.
 
     Returns
     -------
     xarray.Dataset
         chi = exp(2 B) (form, eta_Y, time) from the closed forms; chi_integrated (form, eta_Y, checked_time)
-        from the reduced system, which shares no code with them; t0 (eta_Y). Times in batch-size-1 steps.
+        from the reduced system, which shares no code with the closed forms; t0 (eta_Y). Times in batch-size-1 steps.
     """
     rho0 = rho0 or num_classes**0.25
     time = np.linspace(0, last_time, POINTS[level])
@@ -150,7 +150,7 @@ def _draw_form(axes: Axes, data: xarray.Dataset) -> None:
 
 
 def _largest(values: xarray.DataArray, largest: bool = True) -> float:
-    """Largest or smallest of values; 0 where one rate, or transitions beyond the axis, leave nothing to compare."""
+    """Largest or smallest value; 0 if there is none: with a single rate, or transitions beyond the axis."""
     return float(values.max() if largest else values.min()) if values.size else 0.0
 
 
@@ -174,7 +174,7 @@ def _tolerance(dataset: xarray.Dataset) -> float:
 
 
 def _circles(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Closed forms against (13) integrated: it starts at B = 0, as the printed form does only where C0 = 1."""
+    """Closed forms that start at B = 0 against (13) integrated from B = 0; the printed one needs C0 = 1 for that."""
     started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= _tolerance(dataset)
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
     return circles.where(started).max()
@@ -206,7 +206,7 @@ PROPERTIES = (
         },
     ),
     statement(
-        "largest such step after the last t0",
+        "largest step of exp(2B) from one eta_Y to the next after the last t0",
         "closed form",
         lambda dataset: _largest(_late_steps(dataset)),
         at_most=0.0,

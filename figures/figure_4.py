@@ -54,14 +54,15 @@ def compute(
     level : "quick" or "full"
         10 or 100 seeds.
     eta_Y, eta_Z, momentum, seeds, classes
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
     xarray.Dataset
         Attention c_n(l), NaN where P(l|n) = 0: sgd (eta_Y, seed, iteration, class, token); descent and mean_field
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
-        mean_field: the flow at t (iteration), batch-size-1 steps, at which a constant gradient would have arrived.
+        mean_field: the flow at t (iteration), in batch-size-1 steps: the time that a constant gradient with this
+        momentum reaches.
     """
     count, own = seeds or SEEDS[level], chosen_classes(classes)
     t = momentum_clock(ITERATIONS, momentum)
@@ -154,13 +155,13 @@ def _gained(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _denser(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Entropy at iteration 48, eta_Y = 10 less eta_Y = 1, by seed."""
+    """Entropy at iteration 48, at eta_Y = 10 minus at eta_Y = 1, by seed."""
     final = dataset.sgd.sel(iteration=48)
     return (entropy(final.isel(eta_Y=1)) - entropy(final.isel(eta_Y=0))).mean("class")
 
 
 def _closer(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Difference of SGD from descent over that from the mean field at iteration 48, by eta_Y."""
+    """Difference of SGD from descent, divided by its difference from the mean field, at iteration 48, by eta_Y."""
     final = dataset.sel(iteration=48)
     mean = final.sgd.mean("seed")
     off = [np.abs(mean - final[theory]).max(["class", "token"]) for theory in ("descent", "mean_field")]
@@ -181,7 +182,7 @@ PROPERTIES = (
         at_least=3.0,
     ),
     statement(
-        "entropy, eta_Y = 10 less eta_Y = 1, in standard errors",
+        "entropy, eta_Y = 10 minus eta_Y = 1, in standard errors",
         "SGD",
         lambda dataset: in_errors(_denser(dataset)),
         at_least=3.0,

@@ -50,7 +50,7 @@ def compute(
     level : "quick" or "full"
         10 or 100 seeds.
     rate, seeds, classes
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def _common_change(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _entropy_steps(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Steps of the entropy at iteration 48 from a rate to the next; with one rate itself, and no claim about it."""
+    """Steps of the entropy at iteration 48 from a rate to the next; with one rate, the entropy (nothing is claimed)."""
     spread = entropy(dataset.attention.sel(iteration=48))
     return spread.diff("rate") if spread.sizes["rate"] > 1 else spread
 
@@ -132,7 +132,7 @@ PROPERTIES = (
         "SGD",
         _frequent_at_1,
         at_least=0.7,  # 94 % of 400 seeds were seen: fewer than 7 of 10 have a probability of 0.2 %
-        wrong={"it leads at every rate, smallest share of the seeds": lambda dataset: _frequent(dataset).min()},
+        wrong={"this token leads at every rate, smallest share of the seeds": lambda dataset: _frequent(dataset).min()},
     ),
 )
 GENERAL = (PROPERTIES[0].name,)

@@ -33,7 +33,7 @@ def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_siz
     level : "quick" or "full"
         10 or 100 seeds per cell.
     seeds, momentum, batch_size
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def _reversed(dataset: xarray.Dataset) -> xarray.Dataset:
 
 
 def _elsewhere(dataset: xarray.Dataset, ratio: float) -> int:
-    """Cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at a ratio."""
+    """Return the number of cells (Q, eta_Z) with Q >= 3 whose entropy is not smallest at `ratio`."""
     means = dataset.entropy.mean("seed").sel(num_queries=slice(3, None))
     return int((means.idxmin("ratio") != ratio).sum())
 

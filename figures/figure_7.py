@@ -49,24 +49,23 @@ def compute(
     level : "quick" or "full"
         Level of the saved runs; not used here.
     runs : sequence of TransformerRun, optional
-        Default the short runs that snapdyn has, at rate 5.
+        Default: the short runs that come with snapdyn, at rate 5.
     learning_rate
-        As in the annotation.
+        See the annotation of this argument.
 
     Returns
     -------
     xarray.Dataset
         attention (num_layers, frame, query, key), NaN where a position may not attend, shown_iteration and
-        shown_entropy (num_layers, frame): first and last record, and what lies nearest to a third and two thirds.
-        iteration, entropy (nats) and pace (share of attention that moves per 100 iterations, since the record before)
-        (num_layers, text, record): all records; NaN where a run has fewer.
+        shown_entropy (num_layers, frame): the frames are the first and the last record, and those nearest to a third
+        and to two thirds of the run. iteration, entropy (nats) and pace (share of attention that moves per 100
+        iterations, since the record before) (num_layers, text, record): all records; NaN where a run has fewer.
     """
     if runs is None:
         if learning_rate != STORED_RATE:
             raise InputError(
-                f"expected learning_rate {STORED_RATE:g}, that of the runs that snapdyn has, received "
-                f"{learning_rate:g}; "
-                "give runs at this rate with --runs"
+                f"expected learning_rate {STORED_RATE:g}, that of the runs that come with snapdyn, received "
+                f"{learning_rate:g}; give runs at this rate with --runs"
             )
         return stored_data("figure_7")
     chosen: dict[int, TransformerRun] = {}
@@ -224,7 +223,7 @@ PROPERTIES = (
             "attention spreads out, the records backwards, change of the entropy": (
                 lambda dataset: -_fall(dataset, WRITTEN).max()
             ),
-            "it becomes sparse whatever it reads; change of the entropy, words permuted at random, smallest over "
+            "attention becomes sparse on any text; change of the entropy, words permuted at random, smallest over "
             "depths": _shuffled,
         },
     ),

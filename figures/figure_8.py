@@ -42,7 +42,7 @@ def compute(
     level : "quick" or "full"
         4 or 20 points per visit on the curve h.
     vocab_size, eta_Y_a, eta_Y_b, last_visit
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

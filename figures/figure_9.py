@@ -46,7 +46,7 @@ def compute(
     level : "quick" or "full"
         251 or 2001 times per panel.
     num_classes, eta_Z, ratio, vocab_size, last_time, rho0
-        As in the annotations. With rho0 = K^(1/4), C0 = rho0^4/K is 1.
+        See the annotations of these arguments. With rho0 = K^(1/4), C0 = rho0^4/K is 1.
 
     Returns
     -------

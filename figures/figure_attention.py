@@ -30,7 +30,7 @@ FIRST_TIME, LAST_TIME = 1.0, 1000.0
 GENERAL = (
     "largest step of a common token",
     "smallest step of the dominant token",
-    "sum of attention over the tokens of a class, from 1",
+    "sum of attention over the tokens of a class, distance from 1",
 )
 POINTS = {"quick": 61, "full": 301}
 
@@ -48,7 +48,7 @@ def compute(
     level : "quick" or "full"
         61 or 301 times on the logarithmic axis.
     eta_Y, eta_Z, momentum
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -174,9 +174,9 @@ PROPERTIES = (
             )
         },
     ),
-    statement("entropy, eta_Y = 10 less eta_Y = 1, smallest from t = 50 on", "mean field", _denser, at_least=0.0),
+    statement("entropy, eta_Y = 10 minus eta_Y = 1, smallest from t = 50 on", "mean field", _denser, at_least=0.0),
     statement(
-        "sum of attention over the tokens of a class, from 1",
+        "sum of attention over the tokens of a class, distance from 1",
         "mean field",
         lambda dataset: np.abs(dataset.attention.sum("token") - 1).max(),
         at_most=1e-12,

@@ -25,11 +25,11 @@ from snapdyn.validation.sample_classes import dominant_token
 
 TITLE = "Growth of the dominant token: printed, consistent, Eq. (10), mean field, SGD"
 CAPTION = (
-    "Growth of the dominant token of class 0, (1/2) ln chi, and the growth exponents B that bound it: K = 5, V = "
-    "1000, one common token of probability 0.3, eta_Y = eta_Z = 0.1; dotted: t0. The printed B, the closed form of "
-    "Eq. (129), does not start at 0 (F1) and is about K times too large (F3); the consistent B follows from Eqs. "
-    "(98)-(100). Eq. (10) stays below the consistent form. The mean field grows less than a tenth as much as Eq. (10) "
-    "(F4), and SGD (batch 32, T infinite) follows the mean field."
+    "Growth of the dominant token of class 0, (1/2) ln chi, and the growth exponents B that bound it: K = 5, V = 1000, "
+    "one common token of probability 0.3, eta_Y = eta_Z = 0.1; dotted: t0. The printed B, the closed form of Eq. "
+    "(129), does not start at 0 (finding F1) and is about K times too large (finding F3); the consistent B follows "
+    "from Eqs. (98)-(100). Eq. (10) stays below the consistent form. The mean field grows less than a tenth as much as "
+    "Eq. (10) (finding F4), and SGD (batch 32, T infinite) follows the mean field."
 )
 
 POINTS = 61
@@ -62,14 +62,15 @@ def compute(
     level : "quick" or "full"
         10 or 50 seeds of SGD.
     num_classes, num_distinct, common_probability, vocab_size, eta_Y, eta_Z, steps, batch_size, seeds
-        As in the annotations; the transition has to end before the last step.
+        See the annotations of these arguments; the transition has to end before the last step.
 
     Returns
     -------
     xarray.Dataset
         exponent (theory, time), sgd (seed, time): (1/2) ln chi of class 0's dominant token (for the closed forms B_n,
         which bounds it); integrated (time): the consistent B by integration of Eq. (13); f0_squared: the token's share
-        f^2 at the start; t0. Times in batch-size-1 steps, which a batch of any size moves by one.
+        f^2 at the start; t0. Times in batch-size-1 steps: a step of SGD advances the time by one, whatever the batch
+        size.
     """
     t0 = float(transition_time(num_classes, vocab_size, eta_Y, kind="end"))
     real("steps", steps, above=t0, advice="give more than t0")

@@ -17,11 +17,11 @@ from snapdyn.validation.rungs.build import ladder
 
 TITLE = "Error of each approximation, from SGD to the closed form"
 CAPTION = (
-    "Largest difference of each rung of the ladder from the next finer rung, relative to the largest change of the "
-    "observable in the run: K = 5, V = 1000, one common token of probability 0.05, eta_Y = eta_Z = 0.1, batch 64; "
-    "finite T: 127 contextual tokens. Thin: differences that the noise of the seeds explains; dotted: the tolerance "
-    "0.05. The largest errors are those of the step from the mean field to Eq. (10) (F4) and of infinite T; finite "
-    "steps and noise do not matter here."
+    "Largest difference of each approximation (rung of the ladder) from the next finer one, relative to the largest "
+    "change of the observable in the run: K = 5, V = 1000, one common token of probability 0.05, eta_Y = eta_Z = 0.1, "
+    "batch 64; finite T: 127 contextual tokens. Thin: differences that the noise of the seeds explains; dotted: the "
+    "tolerance 0.05. The largest errors are those of the step from the mean field to Eq. (10) (finding F4) and of "
+    "infinite T; finite steps and noise do not matter here."
 )
 
 POINTS = 40
@@ -53,7 +53,7 @@ def compute(
     level : "quick" or "full"
         16 or 64 seeds of SGD.
     num_classes, num_distinct, common_probability, vocab_size, eta_Y, eta_Z, seq_len, batch_size, last_time, seeds
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------

@@ -46,10 +46,10 @@ def compute(
     Parameters
     ----------
     level : "quick" or "full"
-        13 points along each axis, twice as many over time and over steps, and 2 or 4 random instances; or 11 to 31
-        points and 8 or 24 instances.
+        "quick": 13 points along each axis, twice as many over time and over steps, and 2 or 4 random instances. "full":
+        11 to 31 points and 8 or 24 instances.
     points, instances
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
@@ -129,7 +129,7 @@ NAMES = (
 
 
 def _statement(number: int, name: str) -> Property:
-    """A map has a cell in which the statement holds, its violation below a threshold, and one in which it does not."""
+    """State that in one cell of a map the statement holds (violation below the threshold) and in another it fails."""
 
     def violation(dataset: xarray.Dataset) -> Floats:
         return maps_of(dataset)[number].violation

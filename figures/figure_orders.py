@@ -30,7 +30,7 @@ def compute(
     level: str,
     seeds: Annotated[
         float | None,
-        Field(ge=0.2, le=1000, description="number of seeds, over that of level quick; 1 or 4 by the level"),
+        Field(ge=0.2, le=1000, description="factor on the number of seeds of level quick; 1 or 4 by the level"),
     ] = None,
 ) -> xarray.Dataset:
     """Measure every gap whose order is fitted.
@@ -40,7 +40,7 @@ def compute(
     level : "quick" or "full"
         "full" takes four times as many seeds.
     seeds : float, optional
-        Factor of the numbers of seeds at level quick, 50 to 200 by the fit.
+        Factor on the numbers of seeds at level quick, which are 50 to 200, depending on the fit.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def _widest_margin(dataset: xarray.Dataset) -> Measured:
 
 
 def _wrong_theories(dataset: xarray.Dataset) -> Measured:
-    """The same for the gaps of the wrong theories: the one that comes nearest to the expected order."""
+    """Smallest |slope - expected order| over the margin, for the gaps of the wrong theories."""
     off = (abs(fit.wrong_order - fit.expected) / fit.order.margin() for fit in fits_of(dataset))
     return Measured(min(off), at_most=1.0)
 
@@ -160,7 +160,7 @@ PROPERTIES = (
         "|corrected slope - expected order| over its margin, largest of the fits",
         "SGD to closed form",
         _worst_order,
-        controls={"wrong theories' gaps: the same, smallest of the fits": _wrong_theories},
+        controls={"gaps of wrong theories: this number, smallest of the fits": _wrong_theories},
     ),
     Property("margin of a slope, largest of the fits", "SGD to closed form", _widest_margin),
 )

@@ -21,26 +21,27 @@ TITLE = "Phase diagrams of training"
 CAPTION = (
     "First row: mean field over the rates. Left: most of the change of the final entropy (K = 5, V = 1000, a common "
     "token of probability 0.5, t = 1000) comes after the transition and before (eta_Z/eta_Y)(V h)^2 reaches 4.5. "
-    "Right: distinct tokens fall only beyond 4.5 (random classes, K = 3, V = 100, t = 1e4; mean of the seeds). Second"
-    " row, left: the measured transition lies on t*, within 2 % of K/V, and not on t0' or t0, for K up to 1e9 and V "
-    "up to 1e15 (attention slow for all K classes together, eta_Z/eta_Y = 1e-14); this holds at small overlap only "
-    "(here rho = 0.010): the time grows with rho, up to t*/(1 - rho) at K = V, and follows the law "
-    "transition_time_with_overlap. Next three diagrams: largest gap of z on the ladder, from the mean field down (rho"
-    " up to 0.41); the one over K, up to 1e6, has eta_Z/eta_Y = 1e-12 and t up to 1e8. With slow attention it follows"
-    " the law largest_ladder_gap, or (K-1) rho, the gap of Eq. (13), where that is larger; max(V rho, 1/(1 + V rho)) "
-    "is its limit for rho V h << 1 and K << V. Where V rho is large Eq. (10) breaks, where it is small the leading "
-    "beta breaks, so that in these diagrams no ladder has all rungs within the tolerance; the printed condition rho <"
-    " 1/(K(K-1)) has no visible effect. Over the rates the gap is at most 1.1 times this law below 4.5, and more "
-    "beyond 45, because the decoder remembers earlier attention. Last row, K = 2, V = 100, t = 1e4: attention is "
-    "still moving at the end, has snapped (over the last decade of t it moves at less than a tenth of its largest "
-    "speed, per unit of ln t), or has more than half of its weight on one distinct token (a winner takes all), which "
-    "happens under Eq. (10) only. Under Eq. (10) attention has snapped only above the line 4 A Gamma(t0) = 1, by a "
-    "factor of 6 or more in eta_Z; in the mean field only where (eta_Z/eta_Y)(V h)^2 is above 3.5."
+    "Right: distinct tokens fall only beyond 4.5 (random classes, K = 3, V = 100, t = 1e4; mean of the seeds). Second "
+    "row, left: the measured transition lies on t*, within 2 % of K/V, and not on t0' or t0, for K up to 1e9 and V up "
+    "to 1e15 (attention slow for all K classes together, eta_Z/eta_Y = 1e-14); this holds at small overlap only (here "
+    "rho = 0.010): the time grows with rho, up to t*/(1 - rho) at K = V, and follows the law "
+    "transition_time_with_overlap. Next three diagrams: largest gap of z between neighbouring approximations, from the "
+    "mean field down to closed forms (rho up to 0.41); the diagram over K, up to 1e6, has eta_Z/eta_Y = 1e-12 and t up "
+    "to 1e8. With slow attention the gap follows the law largest_ladder_gap, or (K-1) rho, the gap of Eq. (13), where "
+    "that is larger; max(V rho, 1/(1 + V rho)) is its limit for rho V h << 1 and K << V. Where V rho is large, Eq. "
+    "(10) breaks; where V rho is small, the leading beta breaks. So in these diagrams no cell has all gaps within the "
+    "tolerance 0.05; the printed condition rho < 1/(K(K-1)) has no visible effect. In the diagram over the rates the "
+    "gap is at most 1.1 times this law below 4.5, and more beyond 45, because the decoder remembers earlier attention. "
+    "Last row, K = 2, V = 100, t = 1e4: attention is still moving at the end, has snapped (over the last decade of t "
+    "it moves at less than a tenth of its largest speed, per unit of ln t), or has more than half of its weight on one "
+    "distinct token (a winner takes all), which happens under Eq. (10) only. Under Eq. (10) attention has snapped only "
+    "above the line 4 A Gamma(t0) = 1, by a factor of 6 or more in eta_Z; in the mean field only where (eta_Z/eta_Y)(V "
+    "h)^2 is above 3.5."
 )
 # They hold at every overlap and for all K and V that the diagram shows.
 GENERAL = (
-    "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
-    "wrong theory: the same with t*, which has no overlap",
+    "|measured time of the transition/its law at the overlap - 1| over what the law leaves out, largest",
+    "wrong theory: t* in place of the law: no effect of the overlap",
 )
 
 
@@ -90,15 +91,15 @@ def compute(
     level : "quick" or "full"
         Whether the falls are a mean over 2 or 8 random instances.
     num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
-        As in the annotations.
+        See the annotations of these arguments.
     cells, instances
-        As in the annotations.
+        See the annotations of these arguments.
 
     Returns
     -------
     xarray.Dataset
         PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in TITLES; the attribute settings_PANEL has the sections of
-        the sweep file that gives the same diagram, as JSON; gaps are those of z, where such a sweep takes the largest
+        the sweep file that gives the same diagram, as JSON; gaps are those of z, whereas such a sweep takes the largest
         over all observables. fallen is a mean over random instances. NaN where V < K.
     """
     count = instances or (8 if level == "full" else 2)
@@ -137,12 +138,13 @@ def _largest_gap(times: tuple[float, float, int], eta_Y: float, V: float, K: flo
 
 
 def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
-    """Return the largest gaps of a diagram, their law, the order of what it neglects, and two other laws.
+    """Return the largest gaps of a diagram, their law, the order of what the law neglects, and two other laws.
 
-    Law for slow attention: `largest_ladder_gap`, or (K-1) rho where that is larger: Eq. (13) moves the common logit
-    1 + (K-1) rho times as fast as the leading beta. Neglected are the decoder's memory of old attention (F10), of order
-    (eta_Z/eta_Y)(V h)^2, and the change of the overlap with 4 A Gamma, A = (K-1) rho^2, which Eq. (13) feels. A rung
-    that is off by a share d changes a relative gap by d (1 + 1/gap) of itself.
+    The law for slow attention is `largest_ladder_gap`, or (K-1) rho where that is larger, because Eq. (13) moves the
+    common logit 1 + (K-1) rho times as fast as the leading beta. The law neglects the decoder's memory of old attention
+    (finding F10), which is of order (eta_Z/eta_Y)(V h)^2, and, for Eq. (13), the change of the overlap with 4 A Gamma,
+    A = (K-1) rho^2. If a rung of the ladder has the relative error d, a relative gap has the relative error
+    d (1 + 1/gap).
     """
     gap, theory = panel_of(dataset, panel).largest_gap.values, panel_theory(dataset, panel)
     measured = np.isfinite(gap)
@@ -164,7 +166,7 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
 
 
 def _done(dataset: xarray.Dataset, onset: float) -> float:
-    """Smallest share of the change of entropy over eta_Z that is done where attention is slower than an onset."""
+    """Smallest share of the change of entropy over eta_Z that is done where (eta_Z/eta_Y)(V h)^2 > `onset`."""
     entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
     over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
     low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
@@ -183,7 +185,8 @@ def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
 def _off_time(dataset: xarray.Dataset, kind: str) -> float:
     """|measured time/a theoretical time - 1| over K/V, largest.
 
-    K - 1 of the V outputs, those of overlapping classes, are ahead of the others: rho (K-1)/V while rho ln V << 1.
+    The outputs of the K-1 overlapping classes are ahead of the others, which shifts the time by a relative rho (K-1)/V
+    while rho ln V << 1.
     """
     times, K, V = _transitions(dataset)
     theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
@@ -203,7 +206,7 @@ def _off_law(dataset: xarray.Dataset, overlap: bool) -> float:
 
 
 def _fallen(dataset: xarray.Dataset, onset: float) -> float:
-    """Largest share of distinct tokens that fall where attention is slower than an onset."""
+    """Largest share of distinct tokens that fall where (eta_Z/eta_Y)(V h)^2 is below `onset`."""
     share, slowness = panel_of(dataset, "fallen").fallen_share.values, panel_theory(dataset, "fallen").slowness
     return float(share[slowness < onset].max())
 
@@ -219,7 +222,7 @@ def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
 
 
 def _off_gap(dataset: xarray.Dataset, theory: int) -> float:
-    """|largest gap/a law - 1| over what is left out, where below 1/2; `theory` is the law's place in `_gaps`."""
+    """|largest gap/a law - 1| over what the law leaves out, where this is below 1/2; `theory`: its place in `_gaps`."""
     columns = [np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)]
     gap, left_out = columns[0], columns[2]
     off = np.abs(gap / columns[theory] - 1) / left_out
@@ -227,7 +230,7 @@ def _off_gap(dataset: xarray.Dataset, theory: int) -> float:
 
 
 def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
-    """Largest gap over its law on the cells of the rates, and the slowness of attention there."""
+    """Largest gap over its law on the cells of the diagram over the rates, and (eta_Z/eta_Y)(V h)^2 there."""
     gap, law, *_ = _gaps(dataset, "rate_gaps")
     return gap / law, panel_theory(dataset, "rate_gaps").slowness.ravel()
 
@@ -249,31 +252,31 @@ PROPERTIES = (
         MEAN_FIELD,
         lambda dataset: _done(dataset, ONSET),
         at_least=0.5,
-        wrong={f"the same where it is above {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)},
+        wrong={f"this share where {SLOWNESS} > {ONSET / 100:g}": lambda dataset: _done(dataset, ONSET / 100)},
     ),
     statement(
         f"share of distinct tokens that fall where {SLOWNESS} < {ONSET:g}, largest",
         MEAN_FIELD,
         lambda dataset: _fallen(dataset, ONSET),
         at_most=0.0,
-        wrong={f"the same below {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
+        wrong={f"this share where {SLOWNESS} < {100 * ONSET:g}": lambda dataset: _fallen(dataset, 100 * ONSET)},
     ),
     statement(
         "|measured time of the transition/t* - 1| over K/V, largest, K up to 1e9, V up to 1e15",
         MEAN_FIELD,
         lambda dataset: _off_time(dataset, "peak"),
         at_most=0.02,
-        wrong={"the same with t0 for t*": lambda dataset: _off_time(dataset, "end")},
+        wrong={"t0 in place of t*": lambda dataset: _off_time(dataset, "end")},
     ),
     statement(
-        "|measured time of the transition/its law at the overlap - 1| over what is left out, largest",
+        "|measured time of the transition/its law at the overlap - 1| over what the law leaves out, largest",
         MEAN_FIELD,
         lambda dataset: _off_law(dataset, overlap=True),
         at_most=1.0,
-        wrong={"the same with t*, which has no overlap": lambda dataset: _off_law(dataset, overlap=False)},
+        wrong={"t* in place of the law: no effect of the overlap": lambda dataset: _off_law(dataset, overlap=False)},
     ),
     statement(
-        "|largest gap/its law - 1| over what is left out, where below 1/2",
+        "|largest gap/its law - 1| over what the law leaves out, where this is below 1/2",
         MODIFIED,
         lambda dataset: _off_gap(dataset, 1),
         at_most=1.0,
@@ -291,14 +294,14 @@ PROPERTIES = (
         at_least=0.05,
     ),
     statement(
-        f"largest gap over that law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
+        f"largest gap over its law where {SLOWNESS} < {ONSET:g}, over the rates, largest",
         MODIFIED,
         lambda dataset: _largest_growth(dataset, ONSET),
         at_most=EXCESS,
-        wrong={f"below {10 * ONSET:g} as below {ONSET:g}": lambda dataset: _largest_growth(dataset, 10 * ONSET)},
+        wrong={f"the bound for {ONSET:g} up to {10 * ONSET:g}": lambda dataset: _largest_growth(dataset, 10 * ONSET)},
     ),
     statement(
-        f"the same beyond {10 * ONSET:g}, smallest",
+        f"largest gap over its law where {SLOWNESS} > {10 * ONSET:g}, over the rates, smallest",
         MODIFIED,
         lambda dataset: _least_growth(dataset, 10 * ONSET),
         at_least=EXCESS,
@@ -321,7 +324,7 @@ PROPERTIES = (
         lambda dataset: _where_snapped(dataset, "modified", "driven_by_transition"),
         at_least=1.0,
         wrong={
-            "the same in the mean field": lambda dataset: _where_snapped(dataset, "flow", "driven_by_transition"),
+            "this bound in the mean field": lambda dataset: _where_snapped(dataset, "flow", "driven_by_transition"),
         },
     ),
     statement(

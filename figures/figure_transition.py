@@ -48,12 +48,12 @@ def compute(
     level : "quick" or "full"
         201 or 801 times on the logarithmic axis.
     num_classes, vocab_size, eta_Y, eta_Z, rho0, last_time
-        As in the annotations. With rho0 = K^(1/4), C0 = 1, as in Figure 3.
+        See the annotations of these arguments. With rho0 = K^(1/4), C0 = 1, as in Figure 3.
 
     Returns
     -------
     xarray.Dataset
-        gamma, z_common, B (time) in the consistent form and B_printed (time); the same integrated, with the ending
+        gamma, z_common, B (time) in the consistent form and B_printed (time); the integrated values, with the ending
         _integrated (checked_time): gamma from the decoder's logits under the modified flow, z and B from (13).
         transition_time (kind). Times in batch-size-1 steps.
     """
@@ -123,7 +123,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
 
 
 def _peak_off(dataset: xarray.Dataset, kind: str) -> float:
-    """|ln| of the time at which gamma is largest over a theoretical one, or over the end of the axis next to it."""
+    """|ln(time of the largest gamma/theoretical time)|; a theoretical time off the axis is moved to its end."""
     times = dict(zip(dataset.kind.values, dataset.transition_time.values, strict=True))
     theory = np.clip(times[kind], *dataset.time.values[[0, -1]])
     peak = float(dataset.time[int(dataset.gamma.argmax("time"))])

@@ -69,7 +69,7 @@ def write_figure(
     Parameters
     ----------
     folder : Path
-        Made where it is missing.
+        Created if it is missing.
     name : str
         The files are NAME.nc, NAME.png, NAME.pdf and NAME.provenance.json.
     dataset : xarray.Dataset

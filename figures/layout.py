@@ -41,21 +41,21 @@ def panel_grid(
     Parameters
     ----------
     width : float
-        Of the figure, inches.
+        Width of the figure, inches.
     count : int
-        Panels; places of the last row without one stay empty.
+        Number of panels; places of the last row without a panel stay empty.
     least : float
         Least width of a panel, inches.
     height : float
-        Of a row, inches.
+        Height of a row, inches.
     rest : float
         Height of what is not a row, inches.
     xlabel : str
-        Of every panel, or of the last row where panels share the axis.
+        Label of every panel, or of the last row where panels share the axis.
     ylabel : str
-        Of the first column.
+        Label of the first column.
     **options
-        Of `Figure.subplots`.
+        Options of `Figure.subplots`.
     """
     columns = fitting_columns(width, count, least)
     rows = -(-count // columns)
@@ -116,12 +116,12 @@ def legend_above(
 def fit_texts(figure: Figure) -> None:
     """Break titles and labels that are wider than their place into lines.
 
-    matplotlib itself breaks a text at the edge of the page only, and no text that LaTeX sets.
+    matplotlib itself breaks a text only at the edge of the page, and never a text that LaTeX sets.
 
     Parameters
     ----------
     figure : matplotlib Figure
-        Laid out again after each change, at most ROUNDS times.
+        It is laid out again after each change, at most ROUNDS times.
     """
     for number in range(ROUNDS):
         # Before the first layout too, which long titles would squeeze to nothing. All texts in each round.

@@ -48,8 +48,8 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     Parameters
     ----------
     dataset : xarray.Dataset
-        From `snapdyn sweep` with a grid design over x and y, of one value on each other axis. It may have a dimension
-        seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
+        From `snapdyn sweep` with a grid design over x and y, and with one value on each other axis. It may have a
+        dimension seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
     x : str
         Dimension on the horizontal axis.
     y : str

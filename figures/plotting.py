@@ -47,11 +47,10 @@ def plot(
         or of a comparison.
     what : str, optional
         Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of an own
-        system. Report: "margins", and fit: "profiles", which may be left out. Ladder: an observable, such as "z".
-        Sweep: a variable, drawn as a phase diagram.
-        Comparison: an observable, such as "entropy 0".
+        system. Report: "margins". Fit: "profiles". These two may be left out. Ladder: an observable, such as "z".
+        Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such as "entropy 0".
     ax : matplotlib Axes, optional
-        Default: new ones, of one column's width, from matplotlib.pyplot.
+        Default: new axes of one column's width, from matplotlib.pyplot.
     style : str, path or mapping, optional
         As in `house_style`.
     **options
@@ -122,7 +121,7 @@ def _clear_legend(axes: Axes, figure: Figure) -> None:
 
 
 def _drawn(axes: Axes) -> frozenset[int]:
-    """Lines and texts that the caller drew; labels of the axes are ours to write."""
+    """Lines and texts that the caller drew, without the labels of the axes, which `plot` writes."""
     labels = axes.xaxis.label, axes.yaxis.label
     return frozenset(id(artist) for artist in axes.findobj() if artist not in labels)
 
@@ -151,7 +150,7 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 
 
 def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
-    """Return what draws a result, and the names of what it can draw; None where it checks them itself."""
+    """Return the function that draws a result, and the names it can draw (None: it checks them itself)."""
     import xarray
 
     if isinstance(thing, InstanceReport):

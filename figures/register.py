@@ -1,4 +1,4 @@
-"""The register of figures: the class that declares one, the list of ours, their data and their drawing."""
+"""The register of figures: the class of an entry, the list of snapdyn's figures, their data and their drawing."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class FigureEntry:
     properties : tuple of Property, optional
         What the figure states: each measures a number of the dataset, with wrong theories as controls.
     from_runs : bool, optional
-        The data come from runs of transformers: `runs` is a sequence of them, or None for those that snapdyn has.
+        The data come from runs of transformers: `runs` is a sequence of them, or None for those that come with snapdyn.
     general : tuple of str, optional
-        Names of the properties that hold for all parameters. The others speak of the defaults only.
+        Names of the properties that hold for all parameters. The others hold for the defaults only.
     width : float, optional
-        Width in inches where none is asked for.
+        Width in inches if the user gives none.
 
     Examples
     --------
@@ -185,7 +185,7 @@ FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(
 
 
 def chosen_figures(ids: Iterable[str] | None) -> list[FigureEntry]:
-    """Return the figures that are asked for, in order; None: those of the register in use, of ours all."""
+    """Return the chosen figures, in order; None: all figures of snapdyn, or those of another register in use."""
     of_register = register_in_use().figures
     if ids is None and of_register is not None:
         return [FIGURES[id_] for id_ in of_register]
@@ -213,7 +213,7 @@ def compute(
     level : "quick" or "full"
         "full" computes the curves at more points, or takes more seeds.
     runs : path or sequence of TransformerRun, optional
-        Runs of transformers for Figures 7 and 10, or their folder; default the short ones that snapdyn has.
+        Runs of transformers for Figures 7 and 10, or their folder; default: the short ones that come with snapdyn.
     **parameters
         Parameters of the figure (``snapdyn figures --list`` lists them); default the paper's values.
 

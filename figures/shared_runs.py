@@ -1,4 +1,4 @@
-"""Runs that several figures show: Syn-Small, Syn-Medium, and the short transformer runs that snapdyn has."""
+"""Runs that several figures show: Syn-Small, Syn-Medium, and the short transformer runs that come with snapdyn."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def final_states(num_seeds: int, momentum: float, batch_size: int) -> xarray.Dat
     num_seeds : int
         Seeds per cell.
     momentum : float
-        Of SGD.
+        Momentum of SGD.
     batch_size : int
 
     Returns

@@ -38,7 +38,7 @@ Style = str | os.PathLike[str] | Mapping[str, Any]
 
 @contextmanager
 def house_style(style: Style | None = None) -> Iterator[None]:
-    """Draw and save in the project's style, whatever the user's own matplotlib settings.
+    """Draw and save in the project's style, whatever the user's own matplotlib settings are.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def house_style(style: Style | None = None) -> Iterator[None]:
     settings = style_settings(style)
     if settings.get("text.usetex") and which("latex") is None:
         raise InputError(
-            "expected LaTeX to be installed for text.usetex, received no program latex; install it, or draw without"
+            "expected LaTeX to be installed for text.usetex, received no program latex; install it, or draw without it"
         )
     with matplotlib.style.context([STYLE, settings], after_reset=True):
         yield
@@ -138,7 +138,7 @@ def thin_dotted(points: float = 0.8) -> dict[str, Any]:
 
 
 def text_width_scale() -> float:
-    """Return the width of words in the current style over their width in the house style: Times is narrow."""
+    """Return the width of words in the current style over that in the house style; Times, for example, is narrow."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

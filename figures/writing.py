@@ -49,7 +49,7 @@ class DrawnFigure:
         Checks of the figure's claims on its data, with controls. Where parameters differ from the defaults, only those
         that hold for all parameters.
     not_applicable : tuple of str
-        Names of the checks that speak of the defaults only and were left out.
+        Names of the checks that hold for the defaults only and were left out.
     """
 
     id: str
@@ -98,8 +98,8 @@ def write(
     Parameters
     ----------
     ids : iterable of str, optional
-        Ids of the figures, in any order; default those of the register in use, of ours all. A single id may be given
-        as a string.
+        Ids of the figures, in any order; default: all figures of snapdyn, or those of another register in use. A single
+        id may be given as a string.
     out : path
         Folder for the files, created when missing: figure_ID.png, .pdf, .nc (the data) and .provenance.json.
         Parameters that differ from the defaults are part of the name: figure_3_eta_Z=0.2.png.
@@ -108,7 +108,7 @@ def write(
     progress : callable, optional
         Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id.
     runs : path, optional
-        Folder of saved transformer runs for Figures 7 and 10; default the short ones that snapdyn has.
+        Folder of saved transformer runs for Figures 7 and 10; default: the short ones that come with snapdyn.
     parameters : mapping, optional
         Parameters by id of the figure: ``{"3": {"eta_Z": 0.2}}``.
     width : float, optional

@@ -1,7 +1,7 @@
-"""Interval proofs of statements about the closed forms, on boxes, by branch and bound with Arb balls.
+"""Interval proofs of statements about the closed forms, each on a box, by branch and bound with Arb balls.
 
-A certificate covers every real point of its box, rounding included; what reduces a statement to its inequalities is
-said in words (`Statement.reduction`), and tested at 50 digits.
+A certificate holds at every real point of its box, as the balls account for rounding. `Statement.reduction` says in
+words how a statement follows from its inequalities; tests check that step at 50 digits.
 """
 
 from snapdyn.analytic.certificates import correlation, decoder_speed, discrete_visits, transition

@@ -1,8 +1,9 @@
 """Certificates for the decoder's growth h and the speed control gamma: Lemmas 6, 8 and 9.
 
-u = V h replaces the visits s = t/K: by (45), V eta_Y s = exp(u) - 1 + (V-1) u, explicit in u and increasing. V is
-replaced by the root of exp(u) = (V-1) u that a statement is about, V - 1 = exp(root)/root, or by u* of gamma's maximum,
-V - 1 = (u* - 1) exp(u*), so that no root has to be enclosed.
+The variable u = V h replaces the visits s = t/K: by (45), V eta_Y s = exp(u) - 1 + (V-1) u, which is explicit in u and
+increases with u. Where a statement is about a root of exp(u) = (V-1) u, this root replaces V, by
+V - 1 = exp(root)/root. Where it is about the maximum of gamma, the place u* of the maximum replaces V, by
+V - 1 = (u* - 1) exp(u*). So no root has to be enclosed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def scaled_visits(u: Ball, V: Ball) -> Ball:
 
 
 def of_root(root: Ball) -> Ball:
-    """Return V - 1 = exp(root)/root, the vocabulary whose exp(u) = (V-1) u has this root."""
+    """Return V - 1 = exp(root)/root: with this V, `root` is a root of exp(u) = (V-1) u."""
     return root.exp() / root
 
 
@@ -44,8 +45,8 @@ h_increasing = Statement(
     latex=r"0<\frac{\partial\ln h}{\partial\ln s}=\frac{\partial\ln h}{\partial\ln\eta_Y}<1",
     box={"V": VOCABULARY, "s": VISITS, "eta_Y": RATE},
     reduction="h depends on s and eta_Y through eta_Y s only. By (45) the elasticity is eta_Y s V/(u (V-1+exp(u))) = "
-    "(V-1+(exp(u)-1)/u)/(V-1+exp(u)); numerator and denominator differ by exp(u) - (exp(u)-1)/u, u times the integral "
-    "of t exp(u t). The last two inequalities show that u in [9e-16, 70] covers the box.",
+    "(V-1+(exp(u)-1)/u)/(V-1+exp(u)); numerator and denominator differ by exp(u) - (exp(u)-1)/u, which is u times the "
+    "integral of t exp(u t) over t in [0, 1]. The last two inequalities show that u in [9e-16, 70] covers the box.",
     inequalities=(
         Inequality("d ln h/d ln s > 0", _elasticity, EVERYWHERE),
         Inequality("exp(u) > (exp(u) - 1)/u", lambda V, u: exp_moment(u), EVERYWHERE),
@@ -60,7 +61,7 @@ h_increasing = Statement(
     ),
     wrong=(
         Inequality(
-            "h grows in proportion to s, to 1 %: d ln h/d ln s > 0.99",
+            "h is proportional to s within 1 %: d ln h/d ln s > 0.99",
             lambda V, u: _elasticity(V, u) - 0.99,
             EVERYWHERE,
         ),
@@ -75,8 +76,8 @@ gamma_single_maximum = Statement(
     latex=r"\operatorname{sign}\frac{d\gamma}{dt}=\operatorname{sign}(t^*-t)",
     box=EVERYWHERE,
     reduction="gamma is proportional to u/(V-1+exp(u)), whose derivative has the sign of V-1 - (u-1) exp(u); V-1 = "
-    "(u*-1) exp(u*). Over exp(u*) (u - u*), its negative is (u*-1) (exp(d)-1)/d + exp(d), d = u - u*, which is the "
-    "divided difference of (u-1) exp(u).",
+    "(u*-1) exp(u*). Minus this difference, divided by exp(u*) (u - u*), is the divided difference of (u-1) exp(u) "
+    "over exp(u*): (u*-1) (exp(d)-1)/d + exp(d), d = u - u*.",
     inequalities=(
         Inequality(
             "gamma falls after u*: (u*-1) (exp(d)-1)/d + exp(d) > 0",
@@ -84,7 +85,7 @@ gamma_single_maximum = Statement(
             {"u_peak": U_PEAK, "d": (0.0, U[1])},
         ),
         Inequality(
-            "gamma increases before u*: the same for d = -b",
+            "gamma increases before u*: the same expression is positive at d = -b",
             lambda u_peak, b: (u_peak - 1) * expm1_ratio(-b) + (-b).exp(),
             {"u_peak": U_PEAK, "b": (0.0, U_PEAK[1])},
         ),
@@ -101,7 +102,7 @@ gamma_single_maximum = Statement(
 
 
 def _omega_1_excess(u_plus: Ball, factor: float, times: float = 1.0) -> Ball:
-    """omega_1 ln V - factor ln(times ln V), omega_1 ln V = u_+ - ln V; V = 1 + exp(u_+)/u_+."""
+    """Return omega_1 ln V - factor ln(times ln V), where omega_1 ln V = u_+ - ln V and V = 1 + exp(u_+)/u_+."""
     excess = u_plus.log() - (u_plus * (-u_plus).exp()).log1p()
     return excess - factor * (times * (u_plus - excess)).log()
 
@@ -114,7 +115,7 @@ lemma_8 = Statement(
     id="lemma8",
     title="The two roots of exp(u) = (V-1) u, and the sizes of omega_0 and omega_1",
     source="Lemma 8, Eqs. (50)-(51)",
-    words="For V in [4, 1e300] there are two roots, on both sides of ln(V-1), and 0.12 ln(2 ln V) < omega_1 ln V < "
+    words="For V in [4, 1e300] there are two roots, one on each side of ln(V-1), and 0.12 ln(2 ln V) < omega_1 ln V < "
     "ln(2 ln V). For V in [10, 1e300] ln ln V < omega_1 ln V < 1.4 ln ln V. For V in [100, 1e300] 0 < omega_0 < "
     "2/(V^0.99 ln V).",
     latex=r"0.12\ln(2\ln V)<\omega_1\ln V<\ln(2\ln V),\qquad\ln\ln V<\omega_1\ln V<1.4\ln\ln V\ (V\ge10),"
@@ -150,7 +151,7 @@ lemma_8 = Statement(
             FROM_4,
         ),
         Inequality(
-            "u_+ = ln V + ln ln V to leading order bounds it: omega_1 ln V < ln ln V",
+            "the leading order ln V + ln ln V bounds u_+ from above: omega_1 ln V < ln ln V",
             lambda u_plus: -_omega_1_excess(u_plus, 1.0),
             FROM_10,
         ),
@@ -164,12 +165,12 @@ def _omega_0_log(u_minus: Ball) -> Ball:
 
 
 def _visits_at_first_stage(V: Ball) -> Ball:
-    """eta_Y s - ln V at u = ln(V-1)."""
+    """Return eta_Y s - ln V at u = ln(V-1)."""
     return 1 - 2 / V + (1 - 1 / V).log() - (V - 1).log() / V
 
 
 def _early_constant(V: Ball, u: Ball) -> Ball:
-    """gamma/((1-1/V)^2 eta_Y s)."""
+    """Return gamma/((1-1/V)^2 eta_Y s)."""
     return 1 / ((1 + u.expm1() / V) * (1 + (expm1_ratio(u) - 1) / V))
 
 
@@ -178,10 +179,10 @@ lemma_9_early = Statement(
     id="lemma9-early",
     title="Speed control before the transition, with the conditions it needs",
     source="Lemma 9, Eqs. (52)-(57), first stage",
-    words="For V in [5, 1e12] and [2 (V-1) u_- - 1]/V <= eta_Y t/K <= ln V: exp(V h) <= min(V-1, (V-1) V h), and "
-    "0.4 <= gamma/((1-1/V)^2 eta_Y t/K) <= 1 for all eta_Y t/K <= ln V. The lower limit is the first visit t = K or "
-    "earlier if and only if eta_Y >= [2 (V-1) u_- - 1]/V, which is 1/V + 2/V^2 + ...; for V in [100, 1e12] eta_Y >= "
-    "V^-0.99 suffices.",
+    words="For V in [5, 1e12] and [2 (V-1) u_- - 1]/V <= eta_Y t/K <= ln V: exp(V h) <= min(V-1, (V-1) V h), and 0.4 "
+    "<= gamma/((1-1/V)^2 eta_Y t/K) <= 1 for all eta_Y t/K <= ln V. The lower limit is at most the first visit, t = K, "
+    "if and only if eta_Y >= [2 (V-1) u_- - 1]/V = 1/V + 2/V^2 + ...; for V in [100, 1e12] eta_Y >= V^-0.99 suffices. "
+    "(u_- is the smaller root of exp(u) = (V-1) u.)",
     latex=r"e^{Vh}\le\min(V-1,(V-1)Vh),\quad0.4\le\frac{\gamma}{(1-1/V)^2\,\eta_Yt/K}\le1\qquad"
     r"\Bigl(\frac{2(V-1)u_--1}V\le\frac{\eta_Yt}K\le\ln V,\ V\ge5\Bigr)",
     box={"V": FROM_5},
@@ -214,7 +215,7 @@ lemma_9_early = Statement(
     ),
     wrong=(
         Inequality(
-            "no condition on eta_Y: exp(u) < (V-1) u for every u up to t0'",
+            "no condition on eta_Y: exp(u) < (V-1) u at every time up to t0'",
             lambda V, u: (V - 1) * u - u.exp(),
             {"V": FROM_5, "u": U},
             where=lambda V, u: V.log() - scaled_visits(u, V),
@@ -235,7 +236,7 @@ def late(u_plus: Ball, c: Ball) -> tuple[Ball, Ball, Ball]:
 
 
 def _late_constant(u_plus: Ball, c: Ball) -> Ball:
-    """gamma eta_Y s/((1-1/V)^2 ln(V eta_Y s)), V eta_Y s = exp(u) (1 + rest)."""
+    """Return gamma eta_Y s/((1-1/V)^2 ln(V eta_Y s)), where V eta_Y s = exp(u) (1 + rest)."""
     u, rest, others = late(u_plus, c)
     return (1 + rest) / (1 + others) / (1 + rest.log1p() / u)
 
@@ -257,9 +258,9 @@ lemma_9_late = Statement(
     latex=r"e^{Vh}\ge\max(V-1,(V-1)Vh),\quad Vh<\ln\frac{V\eta_Yt}K,\quad"
     r"0.75<\frac{\gamma\,\eta_Yt/K}{(1-1/V)^2\ln(V\eta_Yt/K)}<2\qquad\Bigl(\frac{\eta_Yt}K\ge2u_+\Bigr)",
     box={"V": VOCABULARY, "eta_Y t/K": (3.0, 1e18)},
-    reduction="At u = u_+ (45) gives V eta_Y s = 2 (V-1) u_+ - 1 < 2 V u_+, so that u = u_+ + c, c >= 0, after t0. "
-    "exp(u) > (V-1) u there if (exp(c)-1)/c > 1/u_+, and exp(u) > V-1 since u_+ > 1. ln(V eta_Y s) - u = ln(1 + ((V-1) "
-    "u - 1) exp(-u)) > 0.",
+    reduction="At u = u_+ (45) gives V eta_Y s = 2 (V-1) u_+ - 1 < 2 V u_+, so that u = u_+ + c with c >= 0 from t0 "
+    "on. There exp(u) > (V-1) u if (exp(c)-1)/c > 1/u_+, and exp(u) > V-1 since u_+ > 1. ln(V eta_Y s) - u = ln(1 + "
+    "((V-1) u - 1) exp(-u)) > 0.",
     inequalities=(
         Inequality("(exp(c)-1)/c > 1/u_+", lambda u_plus, c: expm1_ratio(c) - 1 / u_plus, LATE),
         Inequality("(V-1) u > 1", lambda u_plus, c: of_root(u_plus) * (u_plus + c) - 1, LATE),
@@ -268,7 +269,7 @@ lemma_9_late = Statement(
     ),
     wrong=(
         Inequality("ln(eta_Y t/K) for ln(V eta_Y t/K): gamma < 2 K ln(eta_Y t/K)/(eta_Y t)", _late_without_V, LATE),
-        Inequality("the constant of late times, 1, from t0 on", lambda u_plus, c: 1 - _late_constant(u_plus, c), LATE),
+        Inequality("constant of gamma < 1, its late limit", lambda u_plus, c: 1 - _late_constant(u_plus, c), LATE),
     ),
 )
 

@@ -1,16 +1,17 @@
 """Certificates for whole visits, the recursion (33): Lemmas 7(b) and 12, and the time to a small error, Corollary 1.
 
-One visit adds y (exp(d) - 1 - d)/(V eta_Y) to the lead, d = V eta_Y/(V-1+y) <= eta_Y, y = exp(V h*) (derivation
-``lag-increment``). With p = y/(V-1+y) that is p d phi(d), phi(d) = (exp(d)-1-d)/d^2, at most phi(eta_Y) p d; and p d is
-less than ln(1 + p (exp(d)-1)), by which ln(V-1+y) grows. The sum over visits is
+The recursion h*(s) leads the continuous h(s) by X(s) visits: h*(s) = h(s + X). One visit adds y (exp(d) - 1 - d)/(V
+eta_Y) to this lead, with y = exp(V h*) and d = V eta_Y/(V-1+y) <= eta_Y (derivation ``lag-increment``). With
+p = y/(V-1+y) this is p d phi(d), where phi(d) = (exp(d)-1-d)/d^2, and at most phi(eta_Y) p d. And p d is less than
+ln(1 + p (exp(d)-1)), the growth of ln(V-1+y) in this visit. So the sum over visits obeys
 
     X(s) <= phi(eta_Y) ln((V-1+exp(V h*))/V) <= phi(eta_Y) ln(1 + eta_Y (s + X)),
 
-the last step by (45) at s + X. Nothing here needs eta_Y small; phi(eta_Y) is 1/2 at 0, 0.72 at 1, 220 at 10.
+where the last step is (45) at s + X. No step requires a small eta_Y; phi(eta_Y) is 1/2 at 0, 0.72 at 1, 220 at 10.
 
-Corollary 1: |e_n - alpha_n| = sqrt(V(V-1))/(V-1+exp(V h)) is eps at exp(u) = y = sqrt(V(V-1))/eps - (V-1), hence by
-(45) at eta_Y s = [y - 1 + (V-1) ln y]/V of the continuous h. Whole visits of the recursion (33) need at most s, rounded
-up, since h* >= h (Lemma 7), and one visit if eta_Y >= ln y, since V h*(1) = eta_Y.
+Corollary 1: |e_n - alpha_n| = sqrt(V(V-1))/(V-1+exp(V h)) is eps at exp(V h) = y = sqrt(V(V-1))/eps - (V-1). By (45)
+the continuous h reaches this at eta_Y s = [y - 1 + (V-1) ln y]/V. The recursion (33) needs at most s visits, rounded
+up, since h* >= h (Lemma 7). It needs one visit if eta_Y >= ln y, since V h*(1) = eta_Y.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ SHARE, STEP = (1e-12, 1.0), (0.0, 1e3)
 
 
 def _denominator(share: Ball, d: Ball) -> Ball:
-    """q = p + (1-p) exp(-d), p = share: the second derivative of ln(1 + p (exp(d)-1)) is exp(-d) p (1-p)/q^2."""
+    """Return q = p + (1-p) exp(-d), p = share; the second derivative of ln(1 + p (exp(d)-1)) is exp(-d) p (1-p)/q^2."""
     return share + (1 - share) * (-d).exp()
 
 
 lag_bound = Statement(
     id="lag-bound",
-    title="How far whole visits lead the continuous decoder, for every eta_Y",
+    title="How far the recursion (33) leads the continuous decoder, for every eta_Y",
     source="own; Lemma 7, Remark 2, Eq. (33)",
     words="For V in [2, 1e12], eta_Y in (0, 1e3] and every s: h*(s) = h(s + X) with 0 <= X <= phi(eta_Y) ln((V-1+exp(V "
     "h*))/V) <= phi(eta_Y) ln(1 + eta_Y (s + X)), phi(x) = (exp(x) - 1 - x)/x^2.",
@@ -56,18 +57,18 @@ lag_bound = Statement(
 
 lemma_7_repair = Statement(
     id="lemma7-repair",
-    title="A gap that stays shrinks: Lemma 7(b) with epsilon/2",
+    title="A gap h* - h >= epsilon shrinks: Lemma 7(b) with epsilon/2",
     source="Lemma 7, Eqs. (48)-(49)",
-    words="For V in [2, 1e12], V h in [0, 70] and V epsilon in [1e-6, 2e3]: after a visit with h* - h >= epsilon and "
-    "h(s+1) - h(s) <= epsilon/2, which every late s meets, the gap shrinks: h* gains less than h, by the share (1 - "
-    "exp(-V epsilon/2))/(1 + (V-1) exp(-V h - V epsilon)) at least. Printed is epsilon - ln(2)/V for epsilon/2, which "
-    "is at most 0 for every epsilon <= ln(2)/V, whatever eta_Y.",
+    words="For V in [2, 1e12], V h in [0, 70] and V epsilon in [1e-6, 2e3]: in a visit with h* - h >= epsilon and "
+    "h(s+1) - h(s) <= epsilon/2 (the latter holds for every late s) the gap shrinks: h* gains less than h, by at least "
+    "the fraction (1 - exp(-V epsilon/2))/(1 + (V-1) exp(-V h - V epsilon)). The paper prints epsilon - ln(2)/V in "
+    "place of epsilon/2; that is at most 0 for every epsilon <= ln(2)/V, whatever eta_Y is.",
     latex=r"h^*-h\ge\epsilon,\ h(s+1)-h(s)\le\tfrac\epsilon2\ \Rightarrow\ "
     r"\frac{h^*(s+1)-h^*(s)}{h(s+1)-h(s)}\le\frac{V-1+e^{V(h+\epsilon/2)}}{V-1+e^{V(h+\epsilon)}}<1",
     box={"V": (2.0, 1e12), "V h": (0.0, 70.0), "V epsilon": (1e-6, 2e3)},
     reduction="h* gains eta_Y/(V-1+exp(V h*)) <= eta_Y/(V-1+exp(V h + V epsilon)), and h gains at least its slope at "
-    "the end, eta_Y/(V-1+exp(V h(s+1))) >= eta_Y/(V-1+exp(V h + V epsilon/2)). The share is one less the quotient of "
-    "the two.",
+    "the end, eta_Y/(V-1+exp(V h(s+1))) >= eta_Y/(V-1+exp(V h + V epsilon/2)). The fraction is 1 minus the quotient of "
+    "these two bounds.",
     inequalities=(
         Inequality(
             "(1 - exp(-gap/2))/(gap/2) > 0, gap = V epsilon", lambda gap: expm1_ratio(-gap / 2), {"gap": (1e-6, 2e3)}
@@ -91,7 +92,7 @@ def _largest_rate(mean: Ball) -> Ball:
 
 
 def _lag_over_order(mean: Ball, eta_Y: Ball) -> Ball:
-    """phi(eta_Y) ln(1 + eta_Y (mean + 2 B))/B, B = sqrt(mean K ln(K/delta))."""
+    """Return phi(eta_Y) ln(1 + eta_Y (mean + 2 B))/B, where B = sqrt(mean K ln(K/delta))."""
     B = (LEAST_SCALE * mean).sqrt()
     return expm1_excess(eta_Y) * (eta_Y * (mean + 2 * B)).log1p() / B
 
@@ -109,8 +110,8 @@ lemma_12 = Statement(
     reduction="With probability 1 - delta all |N_n - m| <= d = sqrt(N ln(2K/delta)/2), m = N/K (Hoeffding). h is "
     "concave with h(0) = 0, so |theta_n| <= (d + X(m+d))/m. d <= B = sqrt(m K ln(K/delta)), since K/delta >= 4, and "
     "B/m is the printed order. X <= B at m + d <= m + B: X is below every B > 0 with phi ln(1 + eta_Y (m + B + B)) < "
-    "B, as the right side of `lag-bound` is concave in X and positive at 0. The quotient falls with B, so that the "
-    "least K ln(K/delta) decides.",
+    "B, as the right side of `lag-bound` is concave in X and positive at 0. The quotient phi ln(1 + eta_Y (m + 2B))/B "
+    "falls with B, so it suffices to bound it at the least K ln(K/delta).",
     inequalities=(
         Inequality(
             "phi(eta_Y) ln(1 + eta_Y (m + 2B)) < B, eta_Y = share (1 + ln(m)/2)",
@@ -155,9 +156,10 @@ corollary_1 = Statement(
     latex=r"\min\{s:\|e_n-\alpha_n\|\le\epsilon\}\le\frac{1}{\epsilon\eta_Y}\ln\frac V\epsilon"
     r"\iff\eta_Y\le\frac1\epsilon\ln\frac V\epsilon",
     box=dict(POINTS),
-    reduction="eta_Y >= ln y: one visit suffices, and one is at most ln(V/eps)/(eps eta_Y) if and only if eta_Y <= "
-    "ln(V/eps)/eps; none does not suffice, as the error starts at sqrt(1-1/V) > 1/2. eta_Y < ln y: ceil(s) < s + 1, "
-    "and eps eta_Y (s + 1) < eps (eta_Y s + ln y). ln y < ln(V/eps)/eps since y < sqrt(V(V-1))/eps.",
+    reduction="If eta_Y >= ln y, one visit suffices, and 1 <= ln(V/eps)/(eps eta_Y) if and only if eta_Y <= "
+    "ln(V/eps)/eps; at least one visit is needed, as the error starts at sqrt(1-1/V) > 1/2. If eta_Y < ln y, ceil(s) < "
+    "s + 1 visits suffice, and eps eta_Y (s + 1) < eps (eta_Y s + ln y). Here ln y < ln(V/eps)/eps since y < "
+    "sqrt(V(V-1))/eps.",
     inequalities=(
         Inequality(
             "eps (eta_Y s + ln y) < ln(V/eps)",

@@ -1,8 +1,8 @@
 """Proofs of inequalities on boxes by branch and bound with Arb balls (python-flint), and statements made of them.
 
 A ball encloses every value that an expression takes on a sub-box, rounding included. Where the ball of a margin is
-positive, the inequality is proved on the sub-box; where it is negative, the inequality is false there; else the
-sub-box is halved.
+positive, the inequality is proved on the sub-box; where it is negative, the inequality is false on the sub-box;
+otherwise the sub-box is halved.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ class Inequality:
     text : str
         The inequality in plain text.
     margin : callable
-        Function of the coordinates, as balls and by name; positive where the inequality is true.
+        Function of the coordinates, which it receives by name and as balls; positive where the inequality is true.
     box : mapping of str to (float, float)
         Range of each coordinate; a range with a positive lower end is halved on the logarithmic scale.
     where : callable, optional
-        A condition of the same coordinates: the inequality is stated where it is >= 0. Default: on the whole box.
+        Function of the same coordinates: the inequality is stated only where this function is >= 0. Default: on the
+        whole box.
     """
 
     text: str
@@ -63,7 +64,7 @@ class Proof:
     proved : bool
         True if the inequality is proved on the whole box.
     false_there : bool
-        True if the inequality is false everywhere on `failing`; False if it is proved, or undecided on `failing`.
+        True if the inequality is false everywhere on `failing`; False if it is proved or is undecided on `failing`.
     boxes : int
         Number of sub-boxes on which the margin was evaluated.
     lower_bound : float
@@ -101,13 +102,14 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
     Returns
     -------
     Proof
-        ``proved``; else ``failing`` is a sub-box where the inequality is false (``false_there``), or the undecided
-        sub-box with the least lower bound when `max_boxes` is reached or that sub-box is too narrow to be halved.
+        Either ``proved`` is True, or ``failing`` is a sub-box where the inequality is false (``false_there``), or it is
+        the undecided sub-box with the least lower bound: then `max_boxes` is reached or this sub-box is too narrow to
+        be halved.
 
     Raises
     ------
     InputError
-        If a range of the box is infinite or empty, or its condition excludes all of it.
+        If a range of the box is infinite or empty, or the condition `where` excludes the whole box.
 
     Notes
     -----
@@ -152,8 +154,8 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
                     heapq.heappush(open_boxes, (lower, evaluated, ranges))
             if not open_boxes and not evaluated:
                 raise InputError(
-                    f"expected a condition that some of {_described(inequality.box)} meets, received one that excludes "
-                    "all of it; widen the box"
+                    f"expected a condition that holds somewhere on {_described(inequality.box)}, received one that "
+                    "holds nowhere on it; widen the box"
                 )
             if not open_boxes:
                 return Proof(inequality.text, inequality.box, True, False, evaluated, lowest, None)
@@ -164,7 +166,7 @@ def prove(inequality: Inequality, max_boxes: int = 100_000) -> Proof:
 
 
 def _halves(ranges: Box) -> list[Box]:
-    """Halve the relatively widest range; nothing if all are too narrow."""
+    """Return both halves of the box along its relatively widest range; no box if all ranges are too narrow."""
     widest = max(ranges, key=lambda name: _width(*ranges[name]))
     low, high = ranges[widest]
     if _width(low, high) < NARROWEST:
@@ -174,7 +176,7 @@ def _halves(ranges: Box) -> list[Box]:
 
 
 def _width(low: float, high: float) -> float:
-    """ln(high/low) of a positive range; else the width, which a range from 0 has on the scale of 1."""
+    """Return the relative width ln(high/low) of a positive range, and the width high - low of any other."""
     return math.log(high / low) if low > 0 else high - low
 
 
@@ -183,23 +185,23 @@ def _described(box: Box) -> str:
 
 
 def expm1_ratio(u: Ball) -> Ball:
-    """Return (exp(u) - 1)/u, the integral of exp(u t)."""
+    """Return (exp(u) - 1)/u, the integral of exp(u t) over t in [0, 1]."""
     return _increasing(lambda end: end.expm1() / end, u, 1)
 
 
 def expm1_excess(u: Ball) -> Ball:
-    """Return (exp(u) - 1 - u)/u^2, the integral of (1 - t) exp(u t)."""
+    """Return (exp(u) - 1 - u)/u^2, the integral of (1 - t) exp(u t) over t in [0, 1]."""
     return _increasing(lambda end: (end.expm1() - end) / end**2, u, 2)
 
 
 def exp_moment(u: Ball) -> Ball:
-    """Return (u exp(u) - exp(u) + 1)/u^2, the integral of t exp(u t)."""
+    """Return (u exp(u) - exp(u) + 1)/u^2, the integral of t exp(u t) over t in [0, 1]."""
     return _increasing(lambda end: (end * end.exp() - end.expm1()) / end**2, u, 2)
 
 
 def _increasing(function: Callable[[Ball], Ball], u: Ball, inverse_at_0: int) -> Ball:
     def value(end: Ball) -> Ball:
-        # At 0 itself the quotient is 0/0, and its value 1 or 1/2.
+        # At 0 itself the quotient is 0/0; its limit is 1 or 1/2.
         return function(end) if end != 0 else 1 / (0 * end + inverse_at_0)
 
     return value(u.lower()).union(value(u.upper()))
@@ -226,7 +228,7 @@ class Statement:
     reduction : str
         How the statement follows from the inequalities.
     inequalities : tuple of Inequality
-        Together they prove the statement.
+        Inequalities that together prove the statement.
     wrong : tuple of Inequality
         Plausible but false statements about the same quantities (negative controls).
     """

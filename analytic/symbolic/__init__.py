@@ -22,7 +22,7 @@ _BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items()
 
 
 def derivation_of(id_: str) -> Derivation:
-    """Return one derivation by its id: one of ours, or one that a user's file declares.
+    """Return one derivation by its id: one of snapdyn, or one that a user's file declares.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ def attention_gradient() -> Derivation:
     normalised = _normalised()
 
     return Derivation(
-        "dJ/dz = f o (g - f (f.g)), g = dJ/df",
+        "dJ/dz = diag(f) (g - f (f.g)), g = dJ/df",
         "Lemma 1, Eq. (4)",
         r"\frac{\partial J}{\partial z}",
         sp.ImmutableMatrix([f[j] * (g[j] - f[j] * f.dot(g)) for j in range(TOKENS)]),
@@ -92,7 +92,7 @@ def distinct_rate() -> Derivation:
 
 @declare
 def only_overlap() -> Derivation:
-    """Return Eq. (99): the pull of class k on the one token it shares with class n."""
+    """Return Eq. (99): the effect of class k on the rate of the only token that it shares with class n."""
     f_n, f_k = _common[:2]
     dot = f_n * f_k
 
@@ -123,7 +123,7 @@ def common_rate() -> Derivation:
 
 @declare
 def equal_shares() -> Derivation:
-    """Return Eq. (107): the pull on a token with equal attention in both classes, which share several tokens."""
+    """Return Eq. (107): the effect on a shared token with equal attention in both classes; they share several."""
     dot = sum(share**2 for share in _shared)
     distinct = sp.sqrt(1 - dot)
     f_n, f_k = sp.Matrix([*_shared, distinct, 0]), sp.Matrix([*_shared, 0, distinct])

@@ -76,7 +76,7 @@ def row_gradient() -> Derivation:
 
 @declare
 def modified_flow() -> Derivation:
-    """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, for any number of classes; 1 is I."""
+    """Return Lemma 3: under Eq. (26) the rows of W = F^T Y decouple, for any number of classes; 1 stands for I."""
     return Derivation(
         "The modified flow moves only the visited class's row of W: F^T (F - F E') = I",
         "Lemma 3, Eqs. (8), (26)-(30)",
@@ -134,7 +134,7 @@ def error_norm() -> Derivation:
 
 @declare
 def original_flow() -> Derivation:
-    """Return Eq. (40): the change of W by a visit under the original flow, any number of classes; 1 is I."""
+    """Return Eq. (40): the change of W by a visit under the original flow, any number of classes; 1 stands for I."""
     return Derivation(
         "The original flow moves every overlapping class's row of W: I + (I+E) E' = F^T F",
         "Remark 1, Eqs. (40)-(42)",

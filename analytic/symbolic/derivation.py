@@ -13,7 +13,7 @@ s, t, h, u = sp.symbols("s t h u", positive=True)
 v = sp.Symbol("v", positive=True)
 
 CLASSES = 3
-"""Classes of the derivations with a Gram matrix: the class itself, another one, and a third."""
+"""Number of classes in derivations with a Gram matrix: the class itself, another one, and a third."""
 
 
 def symmetric_matrix(name: str) -> sp.ImmutableMatrix:
@@ -28,7 +28,7 @@ E = symmetric_matrix("rho").multiply_elementwise(sp.ones(CLASSES) - sp.eye(CLASS
 gram = sp.eye(CLASSES).as_immutable() + E
 """Gram matrix G = F^T F = I + E of the attention vectors."""
 G = sp.Symbol("G", commutative=False)
-"""The Gram matrix of any number of classes, as an element of the algebra of K x K matrices, whose I is 1."""
+"""The Gram matrix of any number of classes, as an element of the algebra of K x K matrices; 1 stands for I."""
 E_prime = 1 - G**-1
 """E' = I - (I+E)^{-1}, of any number of classes."""
 
@@ -54,9 +54,9 @@ class Derivation:
     equations : mapping of str to sympy.Basic, or callable
         What the claim is equal to, by name; or a function from a claimed right-hand side to what must vanish, by name
         (defining equation, initial condition, ...). The formula holds if and only if all residuals vanish identically
-        (those of an asymptotic one to its leading order).
+        (for an asymptotic formula, to leading order).
     printed : sympy.Basic, optional
-        The right-hand side as the paper prints it, where the residuals reject that.
+        The right-hand side as the paper prints it, where the residuals show that it is wrong.
     id : str
         Name of the derivation, unique; the decorator `declare` sets it.
     """
@@ -80,7 +80,7 @@ class Derivation:
         return sp.Eq(left, claim, evaluate=False)
 
     def residuals(self, claim: sp.Basic) -> Residuals:
-        """Return what must vanish for a claimed right-hand side, by name; of a matrix each entry.
+        """Return what must vanish for a claimed right-hand side, by name; for a matrix, every entry.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Derivation:
         Parameters
         ----------
         claim : sympy.Basic, optional
-            A right-hand side for the statement; default that of the statement.
+            A right-hand side to test; default: the right-hand side of the statement.
 
         Returns
         -------
@@ -140,7 +140,7 @@ def declare(build: Callable[[], Derivation]) -> Callable[[], Derivation]:
     Raises
     ------
     ValueError
-        The id is that of one of our derivations; one of a user's file is replaced.
+        If the id is that of a derivation of snapdyn. A derivation of a user's file is replaced instead.
     """
     id_ = build.__name__.replace("_", "-")
     if id_ in DECLARED and DECLARED[id_].__module__.startswith("snapdyn."):

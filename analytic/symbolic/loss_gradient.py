@@ -1,4 +1,4 @@
-"""Gradient of the loss (2): its derivation for a finite sequence (Lemmas 1, 2, 18), and by sympy at small sizes."""
+"""Gradient of the loss (2): its derivation for a finite sequence (Lemmas 1, 2, 18), and its value by sympy."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,9 +20,9 @@ slope = sp.Matrix(sp.symbols(f"g_1:{TOKENS + 1}", real=True))
 
 X = sp.Matrix(len(POSITIONS), TOKENS, lambda position, token: int(POSITIONS[position] == token))
 attention = X * sp.Matrix(w) / sum(X * sp.Matrix(w))
-"""b, over positions."""
+"""The weights b of the positions."""
 gathered = X.T * attention
-"""q = X^T b, over tokens."""
+"""The weights of the tokens, q = X^T b."""
 
 
 @declare
@@ -53,7 +53,7 @@ def sequence_gradient() -> Derivation:
 
 @declare
 def sequence_counts() -> Derivation:
-    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X is the diagonal matrix of it."""
+    """Return X^T b as a function of the tokens' frequencies q_l; X^T diag(b) X = diag(X^T b)."""
     frequencies = [sp.Rational(POSITIONS.count(token), len(POSITIONS)) for token in range(TOKENS)]
     weights = sp.Matrix([frequency * w_l for frequency, w_l in zip(frequencies, w, strict=True)])
 
@@ -118,7 +118,7 @@ def class_objective(num_tokens: int, num_rows: int, vocab_size: int, residual: b
 def _class_gradient(num_tokens: int, num_rows: int, vocab_size: int, residual: bool) -> Callable[..., list[float]]:
     """Return dJ_n/dY, row by row, then dJ_n/dz, in one flat list.
 
-    lambdify shares no subexpressions between several lists.
+    One list, because lambdify shares no subexpressions between several lists.
     """
     J, symbols = class_objective(num_tokens, num_rows, vocab_size, residual)
     derivatives = [sp.diff(J, entry) for matrix in symbols[3:] for entry in matrix]
@@ -136,8 +136,8 @@ def gradient(
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of J = sum_n p_n log softmax(Y^T u_n)[next_n] in Y and z, by sympy from the objective itself.
 
-    The expected drift of batch-size-1 ascent per step is eta_Y and eta_Z times this. A sample of finite
-    length is the class whose row of P holds the empirical frequencies of its contextual tokens.
+    The expected drift of batch-size-1 ascent per step is eta_Y times the gradient in Y and eta_Z times that in z. A
+    sample of finite length is a class whose row of P holds the empirical frequencies of its contextual tokens.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Derivations for the symmetric single-common-token system: `snapdyn.analytic.orbit` and `profile_growth` there."""
+"""Derivations for the symmetric single-common-token system of `snapdyn.analytic`: `orbit` and `profile_growth`."""
 
 import sympy as sp
 
@@ -88,7 +88,7 @@ def orbit_overlap_leading() -> Derivation:
 
 
 o = sp.Symbol("o", positive=True)
-"""Odds C/D of the common part of ||c~_n||^2, at the start in the formulas that contain u = ln(o(0)/o(t))."""
+"""Odds C/D of the common part of ||c~_n||^2; in formulas with u = ln(o(0)/o(t)), the odds at the start."""
 wbar = sp.Symbol("wbar", positive=True)
 w = sp.symbols(f"w_1:{TOKENS + 1}", positive=True)
 p_c = sp.Symbol("p_c", positive=True)
@@ -130,7 +130,7 @@ def odds_of_common_token() -> Derivation:
 
 @declare
 def profile_drift() -> Derivation:
-    """Return the rate of wbar along sigma = -z_c/K, four times a variance, for d = 3 distinct tokens per class."""
+    """Return d wbar/dsigma, sigma = -z_c/K, which is four times a variance, for d = 3 distinct tokens per class."""
     shares, odds, rates = _shares()
     mean = sum(w_l**2 for w_l in w)
     rate = _along(sum(share**2 for share in shares), rates) * (1 + odds)  # dsigma = dB/(1+o)
@@ -228,7 +228,7 @@ def growth_drift() -> Derivation:
     integral = sp.integrate(2 * B**2 * sp.exp(4 * kappa * B), (B, 0, L / (4 * kappa)))
 
     return Derivation(
-        "The slope of wbar takes (L^2 - 2 L + 2 - 2 exp(-L))/(32 (K+wbar)^3) times itself off B_n",
+        "The slope of wbar lowers B_n by the slope times (L^2 - 2 L + 2 - 2 exp(-L))/(32 (K+wbar)^3)",
         "own, first-order perturbation",
         r"\delta B_n / \dot{\bar w}",
         -(L**2 - 2 * L + 2 - 2 * sp.exp(-L)) / (32 * kappa**3),

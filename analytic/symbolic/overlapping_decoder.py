@@ -26,7 +26,7 @@ _COEFFICIENTS = {
     _OWN: (lead_own - g) / (1 - overlap),
     _REST: -(lead_other + g) / (m * (1 - overlap)),
 }
-"""The same as functions of g."""
+"""These coefficients as functions of g."""
 
 
 def _logits() -> tuple[sp.Expr, sp.Expr, sp.Expr]:
@@ -100,7 +100,7 @@ def _beta() -> sp.Expr:
 
 @declare
 def overlap_beta() -> Derivation:
-    """Return beta of the original flow, every term of it positive."""
+    """Return beta of the original flow as a sum of positive terms."""
     claim = (g * (error + b) + (V - K) / m * (lead_other + g) * (b - c)) / (1 - overlap)
     own, other, rest = _logits()
     return Derivation(
@@ -142,14 +142,14 @@ def _beta_of(derivation: Derivation) -> sp.Expr:
 
 @declare
 def first_gap_modified() -> Derivation:
-    """Return the gap of slow attention from the mean field to Eq. (10), exact beta, at t -> 0."""
+    """Return the gap of slow attention from the mean field to Eq. (10) with the exact beta, at t -> 0."""
     claim = overlap * (V - K + 1 + (K - 1) * overlap) / ((1 - overlap) * (1 + (K - 1) * overlap))
     # Eq. (10): beta int gamma d(eta_Y s) = beta (V-1)^2 h^2/2, h ~ eta_Y s/V. Mean field: eta_Y s ~ V g/(1-rho).
     modified = _beta_of(orbit_overlap_exact()) * (V - 1) ** 2 / (2 * V**2)
     original = sp.diff(beta_integral, g, 2).subs(g, 0) / 2 * ((1 - overlap) / V) ** 2
     return Derivation(
         "Gap of slow attention from the mean field to Eq. (10) at the start: E' (V-K+1+(K-1) rho)",
-        "own, from Theorem 1 and Eq. (7); sharpens F4",
+        "own, from Theorem 1 and Eq. (7); sharpens finding F4",
         r"\epsilon_{10}",
         claim,
         {"ratio of the two, minus 1": modified / original - 1},

@@ -2,7 +2,7 @@
 
 Lemmas 7-9, Remark 2, Eqs. (46)-(49), (85), (125)-(128).
 
-The recursion h*(s) leads h(s) by c visits: h*(s) = h(s + c). All results on it are explicit in c.
+The recursion h*(s) leads h(s) by c visits: h*(s) = h(s + c). All results on the recursion are explicit in c.
 """
 
 import sympy as sp
@@ -213,7 +213,7 @@ def transition_balance() -> Derivation:
     balance = K * visits_of_u.subs(sp.exp(u), (V - 1) * u).subs(u, u_p)
 
     return Derivation(
-        "t0 = 2 (1+omega_1) K ln V/eta_Y lies O(1/V) of itself beyond the balance of the terms of (45)",
+        "t0 = 2 (1+omega_1) K ln V/eta_Y is later, by a relative O(1/V), than the balance of the terms of (45)",
         "Lemma 9, Eq. (55); own",
         "t_0 - t_{balance}",
         K * (2 * u_p + 1) / (eta_Y * V),

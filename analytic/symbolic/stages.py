@@ -140,7 +140,7 @@ def early_end() -> Derivation:
 
 @declare
 def late_start() -> Derivation:
-    """Return the excess of V h in the late piece over u_+ = (1+omega_1) ln V at its start t0."""
+    """Return by how much V h of the late piece exceeds u_+ = (1+omega_1) ln V at the start t0 of that piece."""
     # ln(V eta_Y t0/K) = ln(2 V u_+); compared through exponentials.
     ratio = 2 * V * upper_root / sp.exp(upper_root)
     return Derivation(
@@ -182,7 +182,7 @@ def hoeffding_radius() -> Derivation:
 
 @declare
 def ceiling_absorbed() -> Derivation:
-    """Return the N ln(2/delta) from which the second bound of (58) covers the +1 of a rounded mean."""
+    """Return the N ln(2/delta) above which the second bound of (58) covers the +1 from rounding the mean."""
     x = sp.Symbol("x", positive=True)
 
     return Derivation(

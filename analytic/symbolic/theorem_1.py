@@ -1,9 +1,9 @@
 """Derivations for weakly correlated classes and Theorem 1: Lemmas 13-17, the back-propagated gradient (Eqs. 74-93).
 
-They are for any number of classes K: identities of K x K matrices in G, sums over classes, and block elimination. The
-matrices of (86)-(89) are written out for three classes; `coefficients` is the same with any K. Products over the V
-outputs and `three_rows` are for three classes and any V >= 3: an output is the class's own, a named other class's, or
-one of the rest, which are equal.
+Most hold for any number of classes K: identities of K x K matrices in G, sums over classes, and block elimination. The
+matrices of (86)-(89) are written out for three classes; `coefficients` derives the same entries for any K. Products
+over the V outputs and `three_rows` are for three classes and any V >= 3: an output belongs to the class itself, to one
+of the two other classes, or to no class; all outputs of no class have equal entries.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ largest = sp.Symbol("lambda_1", positive=True)
 
 @declare
 def eigenvalue_map() -> Derivation:
-    """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} in the eigenvalue of E."""
+    """Return Lemma 14: an eigenvalue of E' = I - (I+E)^{-1} as a function of that of E."""
     n = sp.Symbol("n", integer=True, positive=True)
     small = sp.Symbol("x", positive=True)
     # Neumann's series for lambda = -x and |x| < 1; both signs are one analytic function.
@@ -118,7 +118,7 @@ def neumann_pairs() -> Derivation:
 
 @declare
 def three_rows() -> Derivation:
-    """Return an entry of G^{-1} 1 for three classes: the closed core of xi_n > 0 for K = 4."""
+    """Return an entry of G^{-1} 1 for three classes in closed form; its sign gives xi_n > 0 for K = 4."""
     a, b, c = E[0, 1], E[0, 2], E[1, 2]
 
     return Derivation(
@@ -135,11 +135,11 @@ e = symmetric_matrix("e")
 q1, q0 = V / (V - 1), -V / (V - 1) ** 2
 theta = sp.symbols(f"theta_1:{CLASSES + 1}", real=True)
 sigma = sp.Symbol("sigma", real=True)
-"""Relative excess of h(N_k) over h(N/K), and of the error of class n over its mean: sampled counts."""
+"""Sampled counts: relative excess theta_k of h(N_k) over h(N/K), sigma of the error of class n over its mean."""
 
 
 def _zeta(n: int) -> sp.Matrix:
-    """Return the entries of zeta_n at the K next tokens, and the one shared by the V-K tokens never next."""
+    """Return the entries of zeta_n at the K next tokens, and the entry shared by all tokens that are never next."""
     return V / (V - 1) * sp.Matrix([[(1 if j == n else 0) - 1 / V for j in range(CLASSES + 1)]])
 
 
@@ -150,7 +150,7 @@ def _product(a: sp.Matrix, b: sp.Matrix) -> sp.Expr:
 
 
 def _error(n: int) -> sp.Matrix:
-    """Return e_n - softmax((V-1) h zeta_n) over the same entries."""
+    """Return e_n - softmax((V-1) h zeta_n) in the same entries as `_zeta`."""
     exponentials = ((V - 1) * h * _zeta(n)).applyfunc(lambda logit: sp.exp(sp.simplify(logit)))
     total = sum(exponentials[j] for j in range(CLASSES)) + (V - CLASSES) * exponentials[CLASSES]
     return sp.Matrix([[(1 if j == n else 0) - exponentials[j] / total for j in range(CLASSES + 1)]])
@@ -178,7 +178,7 @@ def zeta_products() -> Derivation:
 
 @declare
 def error_products() -> Derivation:
-    """Return Eq. (83): products of the rows of the solution with the error of class 1, over gamma."""
+    """Return Eq. (83): products of the rows of the solution with the error of class 1, divided by gamma."""
     return Derivation(
         "(V-1) h zeta_k . (e_n - alpha_n) = gamma (zeta_k . zeta_n), gamma = (V-1)^2 h/(V-1+exp(V h))",
         "Theorem 1, Eqs. (81)-(85)",
@@ -203,7 +203,7 @@ def _iota(title: str, counts: dict[sp.Symbol, int]) -> Derivation:
 
 
 def _beta(title: str, source: str, counts: dict[sp.Symbol, int]) -> Derivation:
-    """Build a derivation of beta; the sign of q0 is printed +1, derived -1."""
+    """Build a derivation of beta; the sign of q0 is +1 in the paper and -1 in the derivation."""
 
     def form(n: int, k: int, sign: int) -> sp.Expr:
         others = sum((1 + theta[j]) * e[j, k] for j in range(CLASSES) if j != n)
@@ -252,7 +252,7 @@ def beta_counted() -> Derivation:
 
 @declare
 def coefficients() -> Derivation:
-    """Return (86) and (88) for any number of classes: the sum over classes j of v_j (I - E')_jk, over 1 + sigma."""
+    """Return (86) and (88) for any number of classes: sums over j of x_j (zeta_j . zeta_n) (I - E')_jk."""
     j, k, n = sp.symbols("j k n", integer=True, positive=True)
     size = sp.Symbol("K", integer=True, positive=True)
     weight, entry, equal = sp.IndexedBase("x"), sp.IndexedBase("E'"), sp.KroneckerDelta  # x_j = 1 + theta_j
@@ -291,17 +291,18 @@ def leading_xi() -> Derivation:
 
 @declare
 def xi_eliminated() -> Derivation:
-    """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, by which its sign is decided; any K.
+    """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, which shows its sign; for any K.
 
-    With x = H^-1 e and H the Gram matrix of the others, row n of G^-1 is g (1, -x^T), g = 1/(1 - e.x), and the other
-    rows are -g x and H^-1 + g x x^T: in G G^-1 their terms in e and e x^T cancel one by one, by H x = e.
+    Let H be the Gram matrix of the other classes and x = H^-1 e. Row n of G^-1 is g (1, -x^T) with g = 1/(1 - e.x). In
+    the other rows column n is -g x, and the rest is H^-1 + g x x^T: in G G^-1 their terms in e and e x^T cancel, since
+    H x = e.
     """
     own, ones = sp.symbols("a b", real=True)  # e.x and x.1
     g = 1 / (1 - own)
     # Coefficients of the other f_k, minus beta_nk, are (q1, q0 1^T) times those columns of G^-1; their product with e.
     coefficients = -q1 * g * own + q0 * (ones + g * ones * own)
     return Derivation(
-        "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n that of the others",
+        "xi_n/(gamma q1) = (G^{-1})_nn e^T G_n^{-1} (e + 1/(V-1)), e the overlaps of n, G_n the G of the others",
         "own; Theorem 1(a), sign of (88) corrected",
         r"\xi_{n} / (\gamma q_{1})",
         g * (own + ones / (V - 1)),

@@ -106,7 +106,7 @@ def growth_exponent_printed() -> Derivation:
 
 @declare
 def growth_exponent() -> Derivation:
-    """Return the consistent growth exponent; the printed one, Eq. (124), has another origin and another slope."""
+    """Return the consistent growth exponent; the printed one, Eq. (124), differs at t = 0 and in slope."""
     return Derivation(
         "B_n = (1/(4K)) ln(1 + 4 A Gamma), A = (K-1)/rho0^4",
         "own, from Eqs. (12), (98), (100); Theorem 4 lacks the factor p_n = 1/K",
@@ -140,7 +140,7 @@ def _piece(title: str, source: str, h_of_t: sp.Expr, claim: sp.Expr) -> Derivati
 
 @declare
 def growth_exponent_in_h() -> Derivation:
-    """Return Eq. (129), the printed growth exponent closed in h."""
+    """Return Eq. (129), the printed growth exponent in closed form in h."""
     claim = sp.log(C0 + 2 * eta_Z / eta_Y * K * (V - 1) ** 2 * h**2) / 4
     return _piece("Printed growth exponent in h, for every t", "Eq. (129)", h, claim)
 
@@ -179,7 +179,7 @@ def late_growth() -> Derivation:
 
 @declare
 def late_size() -> Derivation:
-    """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) does up to constants."""
+    """Return Eq. (132) for V >> 1 as a multiple of one difference of logarithms, as (133) gives it up to constants."""
     late = late_growth().claim
     return Derivation(
         "B_n = (1/4) [ln ln^2(V eta_Z nu t/K) - ln(nu/(2 K))]: positive where ln^2(...) > nu/(2 K)",
@@ -194,13 +194,13 @@ def late_size() -> Derivation:
 
 @declare
 def decoder_rate_effect() -> Derivation:
-    """Return how B of (129) depends on eta_Y at fixed eta_Z and t: late, a larger eta_Y means a smaller B."""
+    """Return how B of (129) depends on eta_Y at fixed eta_Z and t: at late times, a larger eta_Y means a smaller B."""
     h_of = sp.Function("h")(eta_Y)
     slope = sp.diff(sp.log(h_of**2 / eta_Y), eta_Y) * eta_Y
     # d ln h/d ln eta_Y at fixed t: derivation `h-elasticity`.
     return Derivation(
         "4 Gamma ~ h^2/eta_Y at fixed eta_Z, t: it falls with eta_Y where exp(u) (u-2) > (V-1) u - 2, u = V h",
-        "own; Eq. (133)(b) and Section 6, reading (c)",
+        "own; Eq. (133)(b) and Section 6, reading (c) of Theorem 4",
         r"d \ln {\Gamma} / d \ln {\eta_{Y}}",
         ((V - 1) * u - 2 - sp.exp(u) * (u - 2)) / (u * (V - 1 + sp.exp(u))),
         {"d ln(h^2/eta_Y)/d ln eta_Y": slope.subs(h_of.diff(eta_Y), elasticity * h_of / eta_Y)},
@@ -217,7 +217,7 @@ def late_dominance() -> Derivation:
 
     return Derivation(
         "Gamma outweighs C0 for t >> (K/(V eta_Y)) exp(sqrt(nu C0/(2K))), nu = eta_Y/eta_Z",
-        "condition of Eqs. (132)-(133), printed for K = C0 = 1 and with 1/nu for nu",
+        "condition of Eqs. (132)-(133), printed for K = C0 = 1 and with 1/nu in place of nu",
         t,
         K / (V * eta_Y) * sp.exp(sp.sqrt(nu * C0 / (2 * K))),
         residuals,

@@ -16,9 +16,9 @@ from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, 
 
 def attack(
     ids: Claims = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Root of the draws; another one draws other instances.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draws; another seed draws other instances.")] = 1,
     minutes: Annotated[
-        float, typer.Option(metavar="M", help="Budget: the measurements that two cores make in so many minutes.")
+        float, typer.Option(metavar="M", help="Budget: as many measurements as two cores make in M minutes.")
     ] = 60.0,
     jobs: Jobs = None,
     load: Load = None,
@@ -29,10 +29,10 @@ def attack(
 ) -> int:
     """Search for counterexamples to claims: extremes, random draws, and an optimiser from the worst of them.
 
-    Attacks the statements that the register lets hold, inside their conditions. The budget is shared by the
-    properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine.
-    Exit code 1: a statement fell, and its instance is simplified and measured with a second integrator; or there
-    is no number. After Ctrl-C the table has what was finished.
+    Attacks the statements that hold according to the register, inside their conditions. The budget is shared by the
+    properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine. Exit code
+    1: a statement fell (its instance is then simplified and measured with a second integrator), or no instance of a
+    property gave a number. After Ctrl-C the table shows the finished properties.
 
     Example: snapdyn attack --minutes 5 --seed 2
 
@@ -71,7 +71,7 @@ def attack(
             fallen += 1
             show(f"{each.claim}, {each.name}: {json.dumps(each.counterexample)}")
             if each.confirmed and store and "P" in each.counterexample:  # parameters of a Box are not kept
-                say(f"stored {str(adversary.store(each, store, seed))!r}; write the mechanism into it")
+                say(f"stored {str(adversary.store(each, store, seed))!r}; add the mechanism to this file")
     count, seconds = sum(each.evaluations for each in found), time.perf_counter() - started
     show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
     if not complete:

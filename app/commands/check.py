@@ -15,7 +15,7 @@ def check(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="See examples/check_own_classes.toml.")],
     format: Annotated[
         Literal["text", "latex", "json"] | None,
-        typer.Option(help="Print the answers as plain text, as a table for a paper, or as JSON, instead."),
+        typer.Option(help="Print the answers in this format instead: plain text, a table for a paper, JSON."),
     ] = None,
     theorems: Annotated[bool, typer.Option("--theorems", help="Leave out lemmas, remarks and assumptions.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a statement fails.")] = False,
@@ -24,8 +24,9 @@ def check(
 ) -> int:
     """Check every statement of the register on your classes, rates and duration.
 
-    For each statement: it holds here; it fails here; it is outside (which condition is not met); it is not
-    applicable (of what it speaks); or it is undecided (the margin is below the numerical error).
+    Each statement gets one of five answers: it holds here; it fails here; your instance is outside its conditions (the
+    answer names the one that is not met); it is not applicable (the answer says what it is about); or it is undecided
+    (the margin is below the numerical error).
 
     Example: snapdyn check examples/check_own_classes.toml
 

@@ -15,16 +15,16 @@ from snapdyn.commands.terminal import DONE, show, show_saved, show_table
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to compare; see examples/compare_*.toml.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for the files; default that of FILE.toml.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the files; default: the folder of FILE.toml.")
     ] = None,
     trace: Annotated[
         Path | None,
         typer.Option(
-            metavar="TRACE", help="Training recorded elsewhere (npz, nc, csv), on the clock of the section trace."
+            metavar="TRACE", help="Training recorded elsewhere (npz, nc, csv); the section trace gives its clock."
         ),
     ] = None,
 ) -> int:
-    """Lay the theory's curves over SGD or over a trace: median and 10-90 % band of the seeds, residuals below.
+    """Draw the theory's curves over the median and the 10-90 % band of SGD, or over a trace, with residuals below.
 
     The key curves of FILE.toml names the theories: mean_field, finite_length (sequences of seq_len tokens), descent
     (the updates without noise), modified_decoder (Eq. (10)), closed_form. The data is saved beside the picture. With

@@ -7,7 +7,7 @@ from snapdyn.commands.terminal import DONE, show
 
 
 def equations(register: Register = None) -> int:
-    """List every displayed equation of the paper: what recomputes it, and its verdict on record.
+    """List every displayed equation of the paper, with what recomputes it and its recorded verdict.
 
     `snapdyn report` shows the table as measured in that run.
 

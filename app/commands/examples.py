@@ -15,7 +15,7 @@ from snapdyn.commands.terminal import DONE, show
 def examples(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the copies; it is made if missing.")],
 ) -> int:
-    """Copy the example files to a folder, to run and to change them. No file that differs is replaced.
+    """Copy the example files to a folder, where you can run and change them. A file there that differs is not replaced.
 
     Example: snapdyn examples examples
     """
@@ -40,7 +40,7 @@ def examples(
 
 
 def _contents(folder: Traversable, path: str = "") -> Iterator[tuple[str, bytes]]:
-    """Name and content of every example, those in folders included."""
+    """Yield the name and the content of every example, also of those in folders."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__":
             yield from _contents(entry, f"{path}{entry.name}/")

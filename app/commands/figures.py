@@ -44,9 +44,7 @@ def figures(
     ] = "png,pdf",
     runs: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default short runs of snapdyn."
-        ),
+        typer.Option(metavar="DIR", help="Saved transformer runs, for figures 7 and 10; default: those of snapdyn."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,
@@ -111,7 +109,7 @@ def _list(ids: list[str] | None) -> int:
 
 def _show_checks(drawn: list[DrawnFigure]) -> int:
     rows = [(figure.id, *_check_row(check)) for figure in drawn for check in figure.checks]
-    rows += [(figure.id, name, "", "speaks of the defaults only") for figure in drawn for name in figure.not_applicable]
+    rows += [(figure.id, name, "", "holds for the defaults only") for figure in drawn for name in figure.not_applicable]
     show_table(("id", "claim of the figure", "measured", ""), rows)
     failed = [figure.id for figure in drawn if not figure.as_claimed]
     outcome = f"data contradict the claims of: {', '.join(failed)}" if failed else "all figures show what they claim"

@@ -1,4 +1,4 @@
-"""The command line: what all commands share. Each command has a module of its name.
+"""The command line: what all commands share. Each command has a module with its name.
 
 Only typer and rich are imported here; a command imports what it needs, so that `--help` is quick.
 """
@@ -40,7 +40,7 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done, every verdict is the register's; 1: a verdict differs, or an integration failed; 2: bad usage or
+    0: done, and every verdict agrees with the register; 1: a verdict differs, or an integration failed; 2: bad usage or
     input, with one sentence on stderr; 130: interrupted; 143: ended by SIGTERM, which acts as Ctrl-C.
     """
     with received_signals() as received:

@@ -17,7 +17,7 @@ Level = Annotated[
 
 
 def complete_claims(incomplete: str) -> list[str]:
-    """Ids of claims, and chapters."""
+    """Return the ids of claims and the chapters that complete a word."""
     from snapdyn.validation.claims import names_of_claims
 
     return [name for name in names_of_claims() if name.startswith(incomplete)]
@@ -52,14 +52,14 @@ Load = Annotated[
         metavar="FILE.py",
         callback=load_files,
         is_eager=True,
-        help="Execute this Python file first, with all rights of yours: load only files that you trust. It may add "
+        help="Execute this Python file first, with all your rights: load only files that you trust. It may add "
         "claims, systems, observables, figures. May be repeated.",
     ),
 ]
 
 
 def load_register(folder: Path | None) -> Path | None:
-    """Take the register of a folder in place of ours."""
+    """Use the register of a folder in place of snapdyn's own."""
     if folder is not None:
         from snapdyn.validation.claims import use_register
 
@@ -74,7 +74,7 @@ Register = Annotated[
         callback=load_register,
         is_eager=True,
         help="Take the claims, systems and figures of this folder (register.toml) in place of snapdyn's claims. Its "
-        "Python files run with all rights of yours: take only folders that you trust.",
+        "Python files run with all your rights: take only folders that you trust.",
     ),
 ]
 
@@ -92,7 +92,7 @@ def options_as_typed(*parameters: str) -> Iterator[None]:
 
 
 def help_with(names: Callable[[], str]) -> type[TyperCommand]:
-    """Kind of command whose help ends with a sentence that is made when the help is asked for."""
+    """Return a class of commands whose help ends with a sentence; it is made only when the help is shown."""
 
     class CommandWithNames(TyperCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. Imports nothing that is slow."""
+"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. This module imports nothing slow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def received_signals() -> Iterator[list[int]]:
     ------
     list of int
         The signals that have come. While a library is imported, the KeyboardInterrupt can reach the caller as an error
-        of another kind; with a signal in this list it is an interruption all the same.
+        of another type; if this list holds a signal, such an error is an interruption too.
     """
     received: list[int] = []
 
@@ -28,7 +28,7 @@ def received_signals() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     def handle_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-        """Raise again what came while a compiled library called back, where Python can only print and go on."""
+        """Raise again an interrupt from a callback of a compiled library, where Python can only print it and go on."""
         if received and issubclass(unraisable.exc_type, KeyboardInterrupt):
             # A moment later: raised in here, it would be lost again.
             again.append(threading.Timer(0.01, _thread.interrupt_main, (received[-1],)))

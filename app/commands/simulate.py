@@ -71,7 +71,7 @@ def simulate(
 
 
 def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
-    """Say that training leaves the path of a run that keeps classes equal, where a difference between them grows."""
+    """Warn of a run that keeps classes equal although a difference between them grows: training leaves its path."""
     from snapdyn.dynamics import MeanField, growth_of_differences
 
     is_reduced = trajectory.stats["state_size"] < trajectory.stats["full_state_size"]
@@ -85,7 +85,7 @@ def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
     if growth > LARGEST_GROWTH:
         say(
             f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
-            "leaves its path; compare it with sgd"
+            "leaves its path; compare the run with sgd"
         )
 
 

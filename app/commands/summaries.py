@@ -1,4 +1,4 @@
-"""What commands print of their results. Heavy libraries are imported here, figures by the functions that draw."""
+"""What commands print of their results. Heavy libraries are imported here, those for figures where they draw."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ def show_theorems(run: Trajectory) -> None:
             show(f"Theorem 3: no class has two {which} of different frequency")
             continue
         show(
-            f"Theorem 3 on {which}: the dominant one rises in {law.dominant_rises:.1%} of {law.classes} classes; "
-            f"r(t) = r(0) chi(t) (11) for {law.pairs} pairs: relative error median {law.median_error:.2g}, 90 % below "
-            f"{law.high_error:.2g} (r(0) for r(t): {law.frozen_median:.2g}, {law.frozen_high:.2g})"
+            f"Theorem 3 on {which}: the dominant one rises in {law.dominant_rises:.1%} of {law.classes} classes; r(t) "
+            f"= r(0) chi(t) (11) for {law.pairs} pairs: relative error median {law.median_error:.2g}, 90 % below "
+            f"{law.high_error:.2g} (r(0) in place of r(t): {law.frozen_median:.2g}, {law.frozen_high:.2g})"
         )
 
 
@@ -167,7 +167,7 @@ def shown_classes(classes: TextClasses, count: int) -> list[int]:
 
 
 def write_files(folder: Path, run: Trajectory, classes: TextClasses) -> None:
-    """Write trajectory and table of words; the folder has the classes already."""
+    """Write the trajectory and the table of words; the classes are in the folder already."""
     run.save(folder / "trajectory.nc")
     with (
         replacing(folder / "words.csv") as temporary,
@@ -224,7 +224,7 @@ def show_trajectory(trajectory: Trajectory) -> None:
 
 
 def _show_transition(trajectory: Trajectory) -> None:
-    """Print when the measured speed gamma_n of the classes peaks; nothing where a run cannot tell it soon."""
+    """Print when the measured speed gamma_n of the classes peaks, unless it takes long to find from this run."""
     kept, classes = trajectory.representatives, trajectory.classes
     has_decoder = "h" in trajectory.extra or (kept.Y if kept else trajectory.Y) is not None
     if not has_decoder and not trajectory.wall_time < LONG_RUN:
@@ -317,7 +317,7 @@ def show_sweep(result: SweepResult) -> None:
 
 
 def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
-    """Smallest, median and largest number; of texts the most frequent, with its count, in the middle."""
+    """Return smallest, median and largest number; for texts only a middle: the most frequent and their counts."""
     if values.dtype.kind not in "iuf":
         counts = Counter(map(str, values[values != ""]))
         return "", ", ".join(f"{text}: {count}" for text, count in counts.most_common(3)), ""
@@ -329,7 +329,7 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
 
 
 def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, phase: PhaseSection) -> list[Path]:
-    """Draw the phase diagram beside the dataset, as the section [phase] says; its pictures."""
+    """Draw the phase diagram beside the dataset, as the section [phase] says; return its pictures."""
     from snapdyn.figures.files import write_figure
     from snapdyn.figures.phase_diagrams import WIDTH, draw
     from snapdyn.figures.style import figure_width

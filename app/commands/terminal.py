@@ -1,4 +1,4 @@
-"""What the command line shows: sentences, tables, progress. Plain text wherever it is not a terminal."""
+"""What the command line shows: sentences, tables, progress. It is plain text where the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def show(text: str, end: str = "\n") -> None:
 
 
 def show_saved(*files: Path) -> None:
-    """Print where the results are, one line whatever the names hold."""
+    """Print where the results are, in one line, whatever characters the names hold."""
     from snapdyn.errors import escaped
 
     show(f"saved      {', '.join(map(escaped, files))}")
@@ -98,5 +98,5 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
 
 
 def of_integration(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
-    """The progress (t, fraction) of `integrate`, shown by the update of a bar."""
+    """Return the progress function (t, fraction) for `integrate` that updates a bar."""
     return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")

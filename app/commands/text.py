@@ -14,12 +14,12 @@ from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, 
 def text(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Text files, plain or gzip, or folders.")],
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write classes, run and table.")] = None,
-    min_count: Annotated[int, typer.Option(help="Windows that a class needs.")] = 30,
+    min_count: Annotated[int, typer.Option(help="Fewest windows of a class.")] = 30,
     min_token_count: Annotated[int, typer.Option(help="Rarer words become <unk>.")] = 5,
-    max_vocab: Annotated[int | None, typer.Option(help="At most so many words.")] = None,
-    max_classes: Annotated[int, typer.Option(help="At most so many classes, the most frequent.")] = 1000,
+    max_vocab: Annotated[int | None, typer.Option(help="Largest number of words.")] = None,
+    max_classes: Annotated[int, typer.Option(help="Largest number of classes; the most frequent are kept.")] = 1000,
     tokens: Annotated[
-        Literal["auto", "spaces", "words"], typer.Option(help="What a word is; spaces: as WikiText comes.")
+        Literal["auto", "spaces", "words"], typer.Option(help="What counts as a word; spaces: text between spaces.")
     ] = "auto",
 ) -> int:
     """Turn text into sequence classes and show which words win and lose attention, for which next word.

@@ -34,18 +34,18 @@ def validate(
     register: Register = None,
     format: Annotated[
         Literal["text", "latex", "json"] | None,
-        typer.Option(help="Print the verdicts as a table for a paper, or as JSON, instead."),
+        typer.Option(help="Print the verdicts in this format instead: plain text, a table for a paper, JSON."),
     ] = None,
     json: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the verdicts as JSON.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Search the same domains with other instances.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Seed of other instances in the same domains.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the claims by chapter, without checking them.")] = False,
 ) -> int:
     """Check the claims of the theory and say which hold.
 
     A claim holds, is corrected (the printed statement fails, a corrected one holds), conditional (it holds
     under stated conditions), or refuted. Exit code 1: a verdict is not the one in the register, or a claim's
-    function raised an error. A run that was interrupted goes on where it stopped. Its partial result says so
-    inside, and does not replace the file of a complete run: it becomes NAME.partial.json.
+    function raised an error. A run that was interrupted goes on where it stopped. A partial result is marked as
+    partial. It does not replace the file of a complete run but is written to NAME.partial.json.
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 
@@ -102,7 +102,7 @@ def exported(report: Report, format: str) -> str:
 
 
 def show_report(report: Report) -> None:
-    """Print the claims, those that differ from the register first, then those that differ from print."""
+    """Print the claims, first those that differ from the register, then those that differ from the paper."""
     rows, styles = [], []
     for result in report.by_outcome:
         claim, check = result.claim, result.decisive
@@ -121,7 +121,7 @@ def _in_words(check: Measured) -> str:
 
 
 def _write(path: Path, text: str, complete: bool) -> None:
-    """Write a result; a partial one stands beside a complete one."""
+    """Write a result; a partial one does not replace a complete one but is written beside it."""
     from snapdyn.dynamics.files.storage import write_text
     from snapdyn.validation.tables import is_partial
 

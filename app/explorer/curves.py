@@ -40,11 +40,11 @@ class Curves:
         Attention c_n[l] of infinitely long sequences to the "common" token, the "dominant" distinct token, and all
         19 "other" distinct tokens together; they sum to 1.
     attention_modified : dict of (N,) arrays
-        The same under the modified decoder, Eq. (10) of Theorem 1 with the exact beta.
+        Attention to the same tokens under the modified decoder, Eq. (10) of Theorem 1 with the exact beta.
     gamma : (N,) array
         Speed gamma_n = w_n[n] (1 - alpha_n[n]) measured on the run, w_n = Y^T f_n.
     gamma_modified : (N,) array
-        Its closed form under the modified decoder, Eq. (85).
+        Closed form of the speed under the modified decoder, Eq. (85).
     relative_gain : (N,) array
         r(t) of the dominant distinct token over another distinct token, f_1^2/f_2^2 - 1.
     relative_gain_theorem3 : (N,) array
@@ -71,7 +71,7 @@ class Curves:
 
     @property
     def named(self) -> dict[str, Floats]:
-        """All curves by name: those of tokens by the token, "gamma", "gain"; with " theory" what is to be compared."""
+        """All curves by name: the token, "gamma" or "gain"; the theory's curve of each has " theory" after the name."""
         return {
             **self.attention,
             "gamma": self.gamma,
@@ -102,8 +102,8 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
 
     Notes
     -----
-    The state has one value for all that stay equal: 11 values, whatever K and V. Finite sequences add the second-order
-    correction of `FiniteLengthMeanField`.
+    Values that stay equal share one entry of the state, which has 11 entries whatever K and V. Finite sequences add the
+    second-order correction of `FiniteLengthMeanField`.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     Raises
     ------
     InputError
-        More than 100 classes, of which the register takes hours.
+        More than 100 classes, for which the register takes hours.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     if s.num_classes > MOST_CLASSES_CHECKED:
         raise InputError(
             f"expected at most {MOST_CLASSES_CHECKED} classes to check statements on, received {s.num_classes}; choose "
-            "fewer classes here, or give the statements that you need to sd.check"
+            "fewer classes here, or call sd.check with only the statements that you need"
         )
     return check(s.classes, s.eta_Y, s.eta_Z, only=None if every else QUICK_CLAIMS, seq_len=s.seq_len)
 

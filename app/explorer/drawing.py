@@ -39,8 +39,8 @@ THEORY = {
 class Picture:
     """Three panels over one time axis: attention, gamma, relative gain, with the times of the transition.
 
-    What makes a drawing slow is left out: automatic layout, minor ticks, and legends that stay the same, which are
-    drawn once and copied.
+    To be fast, the drawing has no automatic layout and no minor ticks, and legends that stay the same are drawn once
+    and copied.
 
     Examples
     --------

@@ -131,10 +131,10 @@ def _(mo):
     mo.md(f"""
     ## Which statements hold here?
 
-    The table answers eight statements, for at most 20 classes after every move. The button
-    checks the whole register on these settings, up to $t = 100\\,t_0$: seconds for $K = 10$, about a minute for
-    $K = 50$, more for $K = 100$. Where print and recomputation disagree, the answer is about the statement as
-    corrected, and its last sentence says what holds as printed.
+    The table shows the answers for eight statements; with at most 20 classes it follows every move of a slider. The
+    button checks the whole register on these settings, up to $t = 100\\,t_0$: seconds for $K = 10$, about a minute for
+    $K = 50$, more for $K = 100$. Where the printed statement is wrong, the answer is about the corrected one, and its
+    last sentence says what holds of the printed one.
 
     {check_all}
     """)

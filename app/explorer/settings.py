@@ -29,7 +29,7 @@ def reachable_overlaps(common_probability: float) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. Both are
+        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. These are
         limits: an overlap lies strictly between them.
 
     Raises
@@ -102,7 +102,7 @@ class Settings:
         K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
         whole("vocab_size", self.vocab_size, max(4, K))
         low, high = reachable_overlaps(self.common_probability)
-        real("overlap", self.overlap, above=low, below=high, advice="a larger common_probability allows more")
+        real("overlap", self.overlap, above=low, below=high, advice="take one in between, or change common_probability")
         speed = K * positive("eta_Z", self.eta_Z) / positive("eta_Y", self.eta_Y)
         if not speed <= FASTEST_ATTENTION:
             raise InputError(
@@ -121,8 +121,8 @@ class Settings:
     def distinct_probabilities(self) -> tuple[float, float]:
         """Probability of the dominant distinct token, and of each of the 19 others.
 
-        With S = 1 - p_c and D = 20, p_1 = x S and p_2 = (1-x) S/(D-1) have the squared sum q = p_c^2 (1/r - 1) that
-        makes the overlap r if D x^2 - 2 x + 1 = (D-1) q/S^2; x is the larger root.
+        Let S = 1 - p_c, D = 20, p_1 = x S and p_2 = (1-x) S/(D-1). The overlap is r if the squares of the D
+        probabilities have the sum q = p_c^2 (1/r - 1), that is, if D x^2 - 2 x + 1 = (D-1) q/S^2; x is the larger root.
         """
         p, D = self.common_probability, NUM_DISTINCT
         concentration = (p / (1.0 - p)) ** 2 * (1.0 / self.overlap - 1.0)  # q/S^2, from 1/D to 1

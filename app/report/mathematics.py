@@ -164,7 +164,7 @@ def prose_svg(text: str) -> str:
     Returns
     -------
     str
-        Escaped text and <tspan> elements; after an index the next piece returns to the line.
+        Escaped text and <tspan> elements; after an index the next piece returns to the base line.
     """
     shifts, styles = {"sub": 2.0, "sup": -3.0}, {"sub": ' font-size="75%"', "sup": ' font-size="75%"'}
     out, height = "", 0.0

@@ -147,7 +147,7 @@ def build_report(
 
 
 def _derivations(report: Report) -> Sequence[Derivation]:
-    """Return the derivations of the register in use: of ours all, of another those of its claims without a fault."""
+    """Return all derivations of snapdyn's own register; of another one, those of its claims without a fault."""
     if register_in_use() is OURS:
         return derivations()
     proved = (id_ for result in report.claims if not result.fault for id_ in result.claim.proved)
@@ -233,7 +233,7 @@ def headlines(report: Report) -> list[ClaimResult]:
 
 
 def importance(result: ClaimResult) -> tuple[int, int]:
-    """Return the place of a claim in its group: headlines by rank, then theorems, then what serves them."""
+    """Return the place of a claim in its group: headlines by rank, then by source, theorems first."""
     claim = result.claim
     kind = next((i for i, word in enumerate(IMPORTANCE) if claim.source.startswith(word)), len(IMPORTANCE))
     return claim.headline.rank if claim.headline else len(CLAIMS), kind
@@ -249,7 +249,7 @@ def _equations(report: Report) -> Sequence[EquationRow]:
 
 
 def number(value: float, digits: int = 3) -> Markup | str:
-    """Return a number as text of so many digits, with powers of ten such as 2·10<sup>7</sup> where they are shorter."""
+    """Return a number as text with `digits` digits, powers of ten such as 2·10<sup>7</sup> where they are shorter."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     text = f"{value:.{digits}g}"
@@ -311,7 +311,8 @@ def page_svg(svg: str) -> str:
     Returns
     -------
     str
-        One <svg> element: a tenth of a point precise, black and white as `currentColor` and the colour of the paper.
+        One <svg> element: coordinates are rounded to a tenth of a point; `currentColor` replaces black, and the colour
+        of the page replaces white.
     """
     svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("xlink:href", "href")
     svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
@@ -334,7 +335,7 @@ def _number(value: float) -> str:
 
 
 def _outline(path: str) -> str:
-    """Return a path's description without needless characters; lines of many points step by step."""
+    """Return a path's description without needless characters; lines of many points as steps from point to point."""
     if not re.fullmatch(r"(M [-\d.]+ [-\d.]+ ?)(L [-\d.]+ [-\d.]+ ?){3,}", path):
         return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
     points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]
@@ -344,7 +345,7 @@ def _outline(path: str) -> str:
 
 
 def _paint(style: str) -> str:
-    """Return a style without spaces, fonts and defaults, black as the colour of the text."""
+    """Return a style without spaces, fonts and defaults; black becomes the colour of the text."""
     rules = [rule.strip().replace(": ", ":") for rule in style.split(";")]
     kept = [rule for rule in rules if not rule.startswith("font-family") and rule != "stroke-dashoffset:0"]
     text = BLACK.sub("stroke:currentColor", ";".join(kept))

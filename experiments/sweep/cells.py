@@ -60,7 +60,7 @@ def run_cells(
     folder : str
         Folder of the sweep file.
     files : sequence of str
-        Python files of the user's that the sweep has loaded; the worker loads them too.
+        The user's Python files that the sweep has loaded; the worker loads them too.
     code : str
         `code_hash` of the sweep.
     cells : sequence of Cell
@@ -140,7 +140,7 @@ def _system(
         return system, {}
     if classes is None:
         raise InputError(
-            f"expected a system of classes for {transition}, received {section.kind}; leave them out of observables"
+            f"expected a system of classes for {transition}, received {section.kind}; leave these out of observables"
         )
     return system, {"transition": transition_event(classes.vocab_size)}
 
@@ -148,9 +148,10 @@ def _system(
 def _run_together(
     cells: Sequence[Cell], observables: Sequence[Observable], folder: str
 ) -> dict[int, tuple[Trajectory, float]]:
-    """Runs of cells of the same classes and times by number of the cell, with the seconds of each.
+    """Run cells of the same classes and times together; return run and seconds of each by number of the cell.
 
-    Cells that cannot be built, and all of a group of which one cannot be run, are left out: each is then run by itself.
+    Left out are cells that cannot be built, and all cells of a group in which one cannot be run: each of these is then
+    run by itself.
     """
     alike: defaultdict[Any, list[tuple[Cell, System, dict[str, Event]]]] = defaultdict(list)
     found: dict[int, tuple[Trajectory, float]] = {}
@@ -200,7 +201,7 @@ def _finished(run: Trajectory) -> Trajectory:
 
 
 def _plain(value: Any) -> Any:
-    """A number or array of numpy as Python's, for JSON."""
+    """Return a number or array of numpy as numbers of Python, for JSON."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
@@ -209,7 +210,7 @@ SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors", "memor
 
 
 def code_hash() -> str:
-    """Hash of the code that the numbers of a cell come from, with loaded files of a user's and versions of plugins."""
+    """Hash of the code that computes a cell, of the user's loaded files, and of the versions of plugins."""
     return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
 
 
@@ -246,7 +247,7 @@ class Cells:
         self._damaged: set[str] = set()
 
     def get(self, key: str) -> Values | None:
-        """Values of a finished cell, else None; a damaged file is named once and counts as not finished."""
+        """Values of a finished cell, else None; a damaged file is reported once and counts as not finished."""
         file = self.folder / f"{key}.json"
         if key in self._damaged or not os.path.lexists(file):
             return None
@@ -282,7 +283,7 @@ class Cells:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename what stands in the place of a file and is none, such as a folder; the end of a sentence that says so."""
+    """Rename what is in the place of a file but is no file, such as a folder; return the end of a sentence on it."""
     if path.is_file() or not os.path.lexists(path):
         return ""
     names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))

@@ -1,7 +1,8 @@
 """Running the cells of a sweep: on the cores of this machine or of a cluster, each finished cell kept at once.
 
-Sweeps that run at once on one folder need no agreement. Each visits the missing cells in a random order of its own, and
-takes over the cells that another one has stored by then. A cell that two of them compute gives the same file twice.
+Sweeps that run at once on one folder do not communicate. Each sweep visits the missing cells in a random order of its
+own, and takes over the cells that another sweep has stored by then. A cell that two of them compute gives the same file
+twice.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ class SweepResult:
         File of the dataset; None if the sweep was stopped before it had a cell.
     dataset : xarray.Dataset
     taken_over : int
-        Cells (of different settings) that another run has finished, before this one or meanwhile.
+        Cells, counted once for each settings, that another run has finished, before this one or meanwhile.
     computed : int
         Cells that this run has run, the failed ones included.
     failures : dict of int to str
         Reason by number of the cell, in the order of the design.
     failed : int
-        Failed cells of different settings.
+        Failed cells, counted once for each settings.
     missing : int
         Cells that have not run.
     seconds : float
@@ -92,9 +93,10 @@ class WorkersLost(Exception):
 
 
 class _Results:
-    """What is known of every cell; cells with the same settings have one key, and share it.
+    """What is known of every cell; cells with the same settings have the same key and share one result.
 
-    Outcomes stand in `received` until they are recorded: an interruption loses and counts none twice.
+    Outcomes stay in `received` until they are recorded, so an interruption neither loses an outcome nor counts it
+    twice.
     """
 
     def __init__(self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells) -> None:
@@ -130,7 +132,7 @@ class _Results:
         return [outcome for outcome in self.computed.values() if outcome.values is None]
 
     def values(self) -> list[Values | None]:
-        """Values of every cell, in the order of the design; None of one that failed or has not run."""
+        """Values of every cell, in the order of the design; None for one that failed or has not run."""
         known = self.taken_over | {key: outcome.values for key, outcome in self.computed.items()}
         return [known.get(cell.key) for cell, _ in self.cells]
 
@@ -175,7 +177,7 @@ class _Portions:
                 yield portion
 
     def adjust(self, outcomes: Sequence[Outcome]) -> None:
-        """Expect the next cells to take as long as the latest ones, of which there must be half as many."""
+        """Set the size of the next portions from the time of the latest cells; it at most doubles."""
         seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
         most = int(SECONDS_AT_ONCE / max(seconds_per_cell, 1e-6))
         self.size = max(1, min(MOST_AT_ONCE, 2 * len(outcomes), most))
@@ -272,7 +274,7 @@ def run_sweep(
 
 
 def _shuffle(cells: list[Cell]) -> None:
-    """Put cells into a random order, another one in each run; cells of the same classes stay together.
+    """Put cells into a random order, different in each run; cells of the same classes stay together.
 
     A worker keeps the last classes that it has built.
     """
@@ -284,7 +286,8 @@ def _shuffle(cells: list[Cell]) -> None:
 def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:
     """Build the dataset from the values of every cell, in the order of the design.
 
-    It is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was run.
+    The dataset is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was
+    run.
     """
     time = replace(TIME, unit="SGD steps") if sweep.kind == TRANSFORMER else TIME
     columns = [time if each is TIME else each for each in sweep.measured]
@@ -307,7 +310,7 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
 def _finished(
     executor: Executor | None, call: Callable[[list[Cell]], list[Outcome]], portions: _Portions
 ) -> Iterator[list[Outcome]]:
-    """Run the waiting cells; outcomes by portion, in the order in which they are finished."""
+    """Run the waiting cells; yield the outcomes of each portion when it is finished."""
     if executor is None:
         yield from map(call, portions)
         return
@@ -328,7 +331,7 @@ def _finished(
 
 @contextlib.contextmanager
 def _workers(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, Executor | None]]:
-    """Number of workers for so many cells, and what runs calls on them: None for this process.
+    """Yield the number of workers for `cells` cells, and the executor for them; None: this process runs the cells.
 
     Raises
     ------
@@ -359,7 +362,7 @@ def _workers(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tu
 
 @contextlib.contextmanager
 def _cluster(scheduler: str) -> Iterator[tuple[int, Executor]]:
-    """Number of workers of a dask scheduler, and what runs calls on them."""
+    """Yield the number of workers of a dask scheduler, and the executor that runs calls on them."""
     try:
         from distributed import Client
         from distributed.comm.addressing import get_address_host_port

@@ -55,7 +55,7 @@ class Range(Section):
     spacing: Literal["linear", "log"] = "linear"
 
     def values(self, name: str, whole_numbers: bool) -> list[Value]:
-        """The values of a parameter; whole numbers are rounded, and doubles dropped."""
+        """The values of a parameter; whole numbers are rounded, and repeated values dropped."""
         if self.spacing == "log":
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
@@ -120,7 +120,7 @@ def _entry(table: type[Section], entry: Any) -> Any:
 class GridSection(Section, extra="allow"):
     """[sweep]: its design, its observables, and what it gives for each parameter by its dotted name.
 
-    A grid: each value of a parameter with all values of the others.
+    A grid combines each value of a parameter with all values of the others.
     """
 
     design: str
@@ -149,7 +149,7 @@ class GridSection(Section, extra="allow"):
         return self.model_extra or {}
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
-        """Build the design; `whole_numbers` says which parameters take no others, `seeds` is one more."""
+        """Build the design; `whole_numbers` says which parameters take only these, `seeds` is one more parameter."""
         return design_of({**self.values(whole_numbers), **seeds}, {}, taken_names())
 
     def values(self, whole_numbers: Mapping[str, bool]) -> dict[str, list[Value]]:
@@ -163,14 +163,14 @@ class GridSection(Section, extra="allow"):
 
 
 class ListSection(GridSection):
-    """A list: the first values of all parameters are those of the first cell."""
+    """A list: the first cell has the first value of every parameter, the second cell the second, and so on."""
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
         return design_of(seeds, self.values(whole_numbers), taken_names())
 
 
 class RandomSection(ListSection):
-    """A random design. The first cells of a larger one are those of a smaller one."""
+    """A random design; a design with more cells starts with the cells of the smaller one."""
 
     count: int = Field(ge=1, le=MOST_CELLS)
     seed: int = Field(0, ge=0)
@@ -190,7 +190,7 @@ class RandomSection(ListSection):
 
 
 def _whole(values: list[Value], whole_numbers: bool) -> list[Value]:
-    """Values as a key takes them: 100.0 is a whole number, 1e5 too."""
+    """Values as the key takes them; where it takes whole numbers, 100.0 and 1e5 are whole numbers too."""
     return [
         int(value) if whole_numbers and isinstance(value, float) and value.is_integer() else value for value in values
     ]
@@ -273,7 +273,7 @@ class Sweep:
             yield Cell(number, hashed_name(facts), sections), parameters
 
     def _described(self, section: Section) -> tuple[str, str]:
-        """Canonical JSON of a section, and what identifies it: with the hash of each file that it names."""
+        """Canonical JSON of a section, and this text with the hash of each file in it, which identifies the section."""
         text = json.dumps(section.model_dump(), sort_keys=True)
         files = [
             file
@@ -322,7 +322,7 @@ def taken_names() -> frozenset[str]:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """Read and check a file for `snapdyn sweep`; keys of the sections of a cell are checked with the values of each.
+    """Read and check a file for `snapdyn sweep`; keys of the sections of a cell are checked with its values.
 
     Raises
     ------
@@ -334,7 +334,7 @@ def read_sweep(path: Path) -> Sweep:
     if len(given) != 1:
         raise InputError(
             f"expected one of the sections [{'], ['.join(KINDS)}] in {str(path)!r}, received "
-            f"{' and '.join(given) or 'none'}; it says what a cell runs"
+            f"{' and '.join(given) or 'none'}; this section says what a cell runs"
         )
     kind = KINDS[given[0]]
     load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
@@ -383,7 +383,7 @@ def _seeds(file: Any) -> dict[str, list[Value]]:
 def _observables(
     kind: str, section: str, named: list[str] | None, sections: dict[str, dict[str, Any]]
 ) -> tuple[str, ...]:
-    """Observables to measure in each cell, those that the file names or the defaults of its kind."""
+    """Observables to measure in each cell: those that the file names, or the defaults of its kind of cell."""
     if named is None:
         system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
         return default_observables(kind, system is None or system.takes_classes(), system and system.system)
@@ -392,7 +392,7 @@ def _observables(
         if name not in known:
             raise unknown_name(f"observables of a sweep with [{section}]", name, known)
     if not named:
-        raise InputError(f"expected at least one observable in [sweep], received none; choose of {', '.join(known)}")
+        raise InputError(f"expected at least one observable in [sweep], received none; choose from {', '.join(known)}")
     return tuple(named)
 
 
@@ -438,5 +438,5 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
     if others:
         raise InputError(
             f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one, or draw the dataset with snapdyn.figures.plot"
+            "values; give one value of each, or draw the dataset with snapdyn.figures.plot"
         )

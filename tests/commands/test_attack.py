@@ -35,7 +35,7 @@ def test_what_falls_is_shown_and_stored(tmp_path: Path, capsys: pytest.CaptureFi
     assert "lemma13" in shown.out
     assert "1 fall" in shown.out
     assert '"P": [[' in shown.out
-    assert "write the mechanism into it" in shown.err
+    assert "add the mechanism to this file" in shown.err
     stored = json.loads((tmp_path / "found" / "false-0-seed-4.json").read_text())
     assert stored["statement"] == "largest overlap"
     assert stored["violation"] > 0

@@ -19,7 +19,7 @@ def test_settings_and_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     out = tmp_path / "out"
     assert main(["figures", "3", "--set", "num_classes=6", "--set", "eta_Z=0.2", "--out", str(out), "--check"]) == 0
     shown = capsys.readouterr().out
-    for words in ("all figures show what they claim", "speaks of the defaults only"):
+    for words in ("all figures show what they claim", "holds for the defaults only"):
         assert words in shown
     name = "figure_3_num_classes=6,eta_Z=0.2"
     assert f"{name}.png" in shown

@@ -88,7 +88,7 @@ def test_own_classes(id_: str, classes: int, tmp_path: Path) -> None:
     file.write_text(
         '[classes]\nkind = "table"\nP = [[0.5, 0.5], [1.0, 0.0]]\nquery = [2, 2]\nvocab_size = 9\n', encoding="utf-8"
     )
-    with pytest.raises(InputError, match=r"a distinct one of each .* received \[1, 1, 0\]"):
+    with pytest.raises(InputError, match=r"a distinct token of each class .* received \[1, 1, 0\]"):
         sd.figures.compute(id_, classes=str(file))
 
 

@@ -97,7 +97,7 @@ def test_wrong_theories_of_lemma_9_fail_where_the_prover_says() -> None:
         assert mp.exp(scaled_h(mp.log(V), 1, V)) > V - 1
         for text, excess in (
             ("ln(eta_Y t/K) for", lambda x, V: gamma(x, 1, V, 1) * x - 2 * mp.log(x)),
-            ("the constant of late times", lambda x, V: gamma(x, 1, V, 1) * x - (1 - 1 / V) ** 2 * mp.log(V * x)),
+            ("constant of gamma < 1", lambda x, V: gamma(x, 1, V, 1) * x - (1 - 1 / V) ** 2 * mp.log(V * x)),
         ):
             at = failure("lemma9-late", text)
             V = 1 + mp.exp(at["u_plus"]) / at["u_plus"]
@@ -108,7 +108,7 @@ def test_wrong_theories_of_lemma_9_fail_where_the_prover_says() -> None:
 def test_wrong_theories_of_h_and_gamma_fail_where_the_prover_says() -> None:
     """Assert at 50 digits that h is not proportional to s, and that gamma falls before t0', at the found sub-boxes."""
     with mp.workdps(DIGITS):
-        at = failure("h-increasing", "h grows in proportion")
+        at = failure("h-increasing", "h is proportional to s")
         s = scaled_visits(at["u"], at["V"])
         step = mp.mpf("1e-12")
         assert mp.log(scaled_h(s * (1 + step), 1, at["V"]) / at["u"]) / mp.log1p(step) < mp.mpf("0.99")
@@ -121,7 +121,7 @@ def test_wrong_theories_of_h_and_gamma_fail_where_the_prover_says() -> None:
 def test_wrong_theories_of_lemma_8_fail_where_the_prover_says() -> None:
     """Assert that u_+ exceeds ln V + ln ln V at the found root, and that exp(u) > (V-1) u everywhere at the found V."""
     with mp.workdps(DIGITS):
-        root = failure("lemma8", "u_+ = ln V + ln ln V")["u_plus"]
+        root = failure("lemma8", "the leading order ln V + ln ln V")["u_plus"]
         V = 1 + mp.exp(root) / root
         assert u_plus(V) == pytest.approx(root, rel=1e-30)
         assert root > mp.log(V) + mp.log(mp.log(V))

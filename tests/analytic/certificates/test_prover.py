@@ -88,7 +88,7 @@ def test_a_range_must_be_finite_and_ordered(ends: tuple[float, float]) -> None:
 
 def test_a_condition_that_excludes_the_box_is_no_proof() -> None:
     """Assert that an inequality about nothing is refused."""
-    with pytest.raises(InputError, match=r"expected a condition that some of u in \[1, 2\] meets"):
+    with pytest.raises(InputError, match=r"expected a condition that holds somewhere on u in \[1, 2\], received"):
         prove(Inequality("u > 3", lambda u: u - 3, {"u": (1.0, 2.0)}, where=lambda u: -u))
 
 

@@ -38,12 +38,12 @@ def test_pieces_bound_the_exact_exponent_within_their_errors() -> None:
 def test_the_wrong_bounds_fail_where_the_prover_says() -> None:
     """Assert at 50 digits, C0 = 0, that the errors exceed the wrong bounds at the sub-boxes that the prover found."""
     with mp.workdps(DIGITS):
-        at = failure("early-piece-bound", "1/2 for Omega")
+        at = failure("early-piece-bound", "1/2 in place of Omega")
         x = scaled_visits(at["u"], at["V"])
         assert x <= mp.log(at["V"])
         exact, early, _ = pieces(x, at["V"], mp.mpf(1), mp.mpf(0), mp.mpf(1))
         assert early - exact > -mp.log(1 - mp.mpf("0.5") / mp.log(at["V"])) / 2
-        for text, constant in (("the constant of late times", 1), ("only the second half", mp.log(2))):
+        for text, constant in (("1, the constant of late times", 1), ("half the constant", mp.log(2))):
             at = failure("late-piece-bound", text)
             V = 1 + mp.exp(at["u_plus"]) / at["u_plus"]
             x = scaled_visits(at["u_plus"] + at["c"], V)

@@ -56,7 +56,7 @@ def test_examples(example: Path, tmp_path: Path) -> None:
         ("vocab_size = 20", "vocab_size = 1", "error from all 6 cells: expected vocab_size"),
         ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
         ("[run]", "[sgd]\n[run]", "received system and sgd"),
-        ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; it says what a cell runs"),
+        ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; this section says what a cell runs"),
         ("[sweep]", PHASE.replace('"eta_Z"', '"eta_Y"') + "[sweep]", "did you mean 'eta_Z'"),
         ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "two different axes"),
         ("classes.num_classes = [2, 3, 25]", PHASE, "grid of at least two parameters"),
