@@ -140,7 +140,7 @@ class FigureEntry:
 
     @cached_property
     def parameters(self) -> type[Section]:
-        """The section whose keys are the parameters, as `compute` declares them."""
+        """Class of a TOML section with one key for each parameter of `compute`."""
         return parameters_of(self.compute)
 
     def read_parameters(self, values: Mapping[str, Any]) -> Section:

@@ -36,7 +36,7 @@ def _printed(label: str, x: ArrayLike, y: ArrayLike) -> Line:
 
 
 def _printed_ratio(y: Floats) -> Line:
-    """Line of the printed condition on the rates, on a map over their ratio and `y`; "much smaller" means a tenth."""
+    """The line eta_Z/eta_Y = 1/10 on a map over this ratio and `y`: the paper's eta_Z << eta_Y, read as a tenth."""
     return _printed("eta_Z << eta_Y, read as 1/10", [0.1, 0.1], y[[0, -1]])
 
 

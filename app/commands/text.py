@@ -13,7 +13,10 @@ from snapdyn.commands.terminal import DIFFERS, DONE, INTERRUPTED, progress_bar, 
 
 def text(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Text files, plain or gzip, or folders.")],
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write classes, run and table.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the classes, the integrated run and the table of words."),
+    ] = None,
     min_count: Annotated[int, typer.Option(help="Fewest windows of a class.")] = 30,
     min_token_count: Annotated[int, typer.Option(help="Rarer words become <unk>.")] = 5,
     max_vocab: Annotated[int | None, typer.Option(help="Largest number of words.")] = None,

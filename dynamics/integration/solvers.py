@@ -59,22 +59,18 @@ def new_solver(plan: Plan, request: Request) -> Any:
 class DormandPrinceSolver:
     """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
 
-        Parameters
-        ----------
-        system : System
-            A system with an `integrator`.
-        clock : Clock
-    <<<<<<< HEAD
-            t or log(1 + t/t_s); `t` and `t_bound` below are values of this variable.
-    =======
-            t or log(1 + t/t_s); the attributes `t`, `t_old` and `t_bound` are values of this variable.
-    >>>>>>> 8da84b2463699d65d00f68960d134b4f806f7858
-        t_end : float
-            In batch-size-1 steps.
-        rtol : float
-        atol : float
-        integrator : Integrator, optional
-            Another integrator of the same right-hand side; default that of the system.
+    Parameters
+    ----------
+    system : System
+        A system with an `integrator`.
+    clock : Clock
+        t or log(1 + t/t_s); the attributes `t` and `t_bound` are values of this variable.
+    t_end : float
+        In batch-size-1 steps.
+    rtol : float
+    atol : float
+    integrator : Integrator, optional
+        Another integrator of the same right-hand side; default that of the system.
     """
 
     def __init__(

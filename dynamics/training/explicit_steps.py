@@ -277,7 +277,9 @@ def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]
     except Exception:  # what Python cannot do may compile
         return
     if not np.array_equal(state, start):
-        raise InputError("expected a sample_update that writes to out only, received one that changes state; copy it")
+        raise InputError(
+            "expected a sample_update that changes its argument out only, received one that changes state; work on a copy"
+        )
     if np.isnan(out).any():
         raise InputError(
             "expected a sample_update that writes every entry of out, received one that leaves some out or adds to "

@@ -15,16 +15,18 @@ PIXEL = 1 / 500  # of the height of a panel
 SMALL = Settings(num_classes=3, vocab_size=8, common_probability=0.3, overlap=0.5, eta_Y=2.0, eta_Z=3.0)
 
 
-def of_all_classes(system: type[sd.System], t: np.ndarray) -> sd.Trajectory:
+def of_all_classes(system: type[sd.System], t: np.ndarray, **options: bool) -> sd.Trajectory:
     """A run of SMALL on all classes, one by one."""
     classes = sd.SequenceClasses(SMALL.classes.P, SMALL.classes.query, vocab_size=SMALL.vocab_size)
-    return sd.integrate(system(classes, SMALL.eta_Y, SMALL.eta_Z), t, rtol=1e-9, atol=1e-11)  # type: ignore[call-arg]
+    every_class = system(classes, SMALL.eta_Y, SMALL.eta_Z)  # type: ignore[call-arg]
+    return sd.integrate(every_class, t, rtol=1e-9, atol=1e-11, **options)
 
 
 def test_curves_are_those_of_all_classes() -> None:
     """Assert attention under both systems, gamma by its definition w_n[n] (1 - alpha_n[n]), and the relative gain."""
     curves = compute_curves(SMALL, 40)
-    run, modified = (of_all_classes(system, curves.t) for system in (sd.MeanField, sd.ModifiedDecoder))
+    run = of_all_classes(sd.MeanField, curves.t, save_decoder=True)
+    modified = of_all_classes(sd.ModifiedDecoder, curves.t)
     for shares, c in ((curves.attention, run.attention[:, 0]), (curves.attention_modified, modified.attention[:, 0])):
         for name, values in {"common": c[:, 0], "dominant": c[:, 1], "other": c[:, 2:21].sum(axis=1)}.items():
             assert shares[name] == pytest.approx(values, abs=0.1 * PIXEL)

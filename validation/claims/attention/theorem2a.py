@@ -73,14 +73,16 @@ CLAIM = Claim(
     "theorem2a",
     source="Theorem 2(a), Eq. (98)",
     title="Distinct tokens gain attention at all times",
-    statement="The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0. (own: in the full mean "
-    "field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt' with m_n >= 0: "
-    "the decoder remembers attention as it was.)",
+    statement=(
+        "The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0, where the paper omits the "
+        "factor [p_n]. (Not in the paper: in the full mean field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = "
+        "int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt' with m_n >= 0: the decoder remembers attention as it was.)"
+    ),
     latex=r"\dot z_{ml}=\eta_Z[p_n]\,f_{nl}^2\,\xi_n>0",
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: memory is less than xi_n, by linear response; no bound on (eta_Z/eta_Y) (V h)^2 is enough, "
+        "mean field: the memory, by linear response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 is enough, "
         "however small",
         "one class per next token",
     ),

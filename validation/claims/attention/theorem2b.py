@@ -27,7 +27,7 @@ CLAIM = Claim(
     source="Theorem 2(b), Eq. (100)",
     title="The common token loses attention at all times",
     statement="With one common token and a class that has a distinct token, the common logit falls: "
-    "z_ml' = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0.",
+    "z_ml' = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0, where the paper omits the factor [p_n].",
     latex=r"\dot z_{ml}=-\eta_Z\sum_n[p_n](1-f_{nl}^2)\,\xi_n<0",
     conditions=(
         "a single common token",

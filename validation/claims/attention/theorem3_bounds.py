@@ -177,8 +177,9 @@ CLAIM = Claim(
     title="The growth of the dominant token lies between exp(2 f^2 B) and exp(2 B)",
     statement=(
         "If l0 dominates the distinct tokens of class n and common tokens shrink, exp(2 f_nl0(0)^2 B_n(t)) <= "
-        "chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt. (In the full mean field the bounds hold to "
-        f"{MISSED:.0%} of B_n, where the modified decoder's speed is close to the mean field's.)"
+        "chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt, where the paper omits the factor [p_n]. (In the "
+        f"full mean field the bounds hold to {MISSED:.0%} of B_n, where the modified decoder's speed is close to the "
+        "mean field's.)"
     ),
     latex=r"e^{2f_{nl_0}^2(0)B_n(t)}\le\chi_{l_0}(t)\le e^{2B_n(t)},\quad B_n=\eta_Z\int_0^t[p_n]\,\xi_n\,dt'",
     conditions=(

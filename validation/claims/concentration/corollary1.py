@@ -78,7 +78,7 @@ PRINTED_TIME = Property(
     conditions=(
         NO_MOMENTUM,
         Requirement(
-            "one visit is within the bound",
+            "the printed number of visits is at least one, also at eps = 1/2",
             "eta_Y/(2 ln(2V)) <= 1",
             lambda instance: instance.eta_Y / (2 * np.log(2 * instance.vocab_size)),
             at_most=1,
@@ -115,7 +115,7 @@ CLAIM = Claim(
         "|e_n - alpha_n| = (V-1)/(V-1+exp(V h*(N_n))) |zeta_n|; with h(N_n) for h*(N_n), as printed, the norm changes "
         "by a factor of at most exp((5/4 + ln(V)/4)(1 + ln(1+eta_Y s))/(2 s)), s = N_n visits. The norm is at most "
         "eps <= 1/2 after (1/(eps eta_Y)) ln(V/eps) visits of class n, that is K times as many batch-size-1 steps if "
-        "N_n = N/K. For any learning rate (own), 1 + (1/eta_Y) (1/eps + ln(V/eps)) visits are enough."
+        "N_n = N/K. For any learning rate (not in the paper), 1 + (1/eta_Y) (1/eps + ln(V/eps)) visits are enough."
     ),
     latex=r"\|e_n-\alpha_n\|=\frac{V-1}{V-1+e^{Vh(N_n)}}\|\zeta_n\|\le\epsilon\quad\text{after}\quad "
     r"O\!\left(\frac{K}{\epsilon\eta_Y}\ln\frac V\epsilon\right)\text{ steps}",
@@ -126,10 +126,11 @@ CLAIM = Claim(
     conclusion=(
         "Holds where eta_Y <= 2 ln(2V); the bound is loose: the sum of 1/epsilon and ln(V/epsilon) suffices in place "
         "of their product. For eta_Y > 2 ln(2V) the printed bound at eps = 1/2, 2 ln(2V)/eta_Y visits, is less than "
-        "one visit. The time of the flow is (K/eta_Y) [sqrt(1-1/V)/eps - 1 + (1-1/V) V h]. For all classes at once, "
-        "with probability 1 - delta, it is enough that p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term "
-        "that is 1.1 times smaller is not enough. The factor between the norms with h* and with h reaches 0.84 of its "
-        "bound in the search: a bound that is 1.2 times smaller fails."
+        "one visit. The continuous flow reaches |e_n - alpha_n| = eps at the time (K/eta_Y) [sqrt(1-1/V)/eps - 1 + "
+        "(1-1/V) V h], with the h of that time. For all classes at once, with probability 1 - delta, it is enough that "
+        "p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term that is 1.1 times smaller is not enough. The "
+        "factor between the norms with h* and with h reaches 0.84 of its bound in the search: a bound that is 1.2 "
+        "times smaller fails."
     ),
     expected="conditional",
     properties=(

@@ -108,10 +108,11 @@ CLAIM = Claim(
     statement=(
         "After N batch-size-1 steps |h(N_n) - h(p_n N)| <= h(p_n N) D/(p_n N), D = sqrt(N ln(1/delta)), with "
         "probability at least 1 - delta, delta <= 1/2; p_n N = N/K for equal priors. Between p_n N and p_n N +- D, "
-        "1/(V-1+exp(V h)) changes by a factor of at most exp(eta_Y D V/(4 (V-1))) (own; V/(4 (V-1)) is the printed "
-        "1/3 at V = 4). Let sigma' be the change of 1/(V-1+exp(V h)) relative to its value at p_n N, and D <= p_n "
-        "N/10: |sigma'| is at most eta_Y D/3 for 5 <= V <= 1e9, and at most 2.35 D/(p_n N) where p_n N - D >= "
-        "2(1+omega_1) ln V/eta_Y. (own: |h(N_n) - h(p_n N)| <= d h'(p_n N - d), d = sqrt(N ln(2/delta)/2).)"
+        "1/(V-1+exp(V h)) changes by a factor of at most exp(eta_Y D V/(4 (V-1))) (not in the paper; V/(4 (V-1)) is "
+        "the printed 1/3 at V = 4). Let sigma' be the change of 1/(V-1+exp(V h)) relative to its value at p_n N, and D "
+        "<= p_n N/10: |sigma'| is at most eta_Y D/3 for 5 <= V <= 1e9, and at most 2.35 D/(p_n N) where p_n N - D >= "
+        "2(1+omega_1) ln V/eta_Y. (Not in the paper: |h(N_n) - h(p_n N)| <= d h'(p_n N - d), d = sqrt(N "
+        "ln(2/delta)/2).)"
     ),
     latex=r"|h(N_n)-h(\tfrac NK)|\lesssim h(\tfrac NK)\frac{\Delta}{N/K},\quad"
     r"|\sigma'|\lesssim\min\Bigl(\tfrac13\eta_Y\Delta,\ \frac{\Delta}{N/K}\Bigr),\quad\Delta=\sqrt{N\ln\tfrac1\delta}",

@@ -73,8 +73,9 @@ CLAIM = Claim(
     source="Lemma 16, Eq. (79)",
     title="The diagonal of E' is never positive",
     statement=(
-        "E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (own: E'_ii < 0 only if class i overlaps "
-        "another; -E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma assumes, is not needed.)"
+        "E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (Not in the paper: E'_ii < 0 only if class i "
+        "overlaps another; -E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma assumes, is not "
+        "needed.)"
     ),
     latex=r"E'_{ii}\le0,\qquad E'_{ii}<0\iff\exists k\ne i:E_{ik}\ne0,"
     r"\qquad -E'_{ii}\ge\frac{\sum_kE_{ik}^2}{1+|\lambda_1|}",

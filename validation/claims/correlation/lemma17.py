@@ -79,11 +79,16 @@ CLAIM = Claim(
     "lemma17",
     source="Lemma 17, Eq. (80)",
     title="E' is E to leading order",
-    statement="|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (own: for n != k half of this bound suffices.)",
+    statement=(
+        "|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (Not in the paper: for n != k the difference is at most half "
+        "of this bound.)"
+    ),
     latex=r"|E'_{nk}-E_{nk}|\le\frac{|\lambda_1|^2}{1-|\lambda_1|}",
     conditions=("|lambda_1(E)| < 1",),
-    conclusion="Holds; off the diagonal half of the bound suffices. As |lambda_1| -> 0, two classes reach the bound "
-    "on the diagonal, and a class that overlaps two others reaches half of the bound off the diagonal.",
+    conclusion=(
+        "Holds; off the diagonal the difference is at most half of the bound. As |lambda_1| -> 0, two classes reach "
+        "the bound on the diagonal, and a class that overlaps two others reaches half of the bound off the diagonal."
+    ),
     findings=("F18",),
     properties=(
         ANY_ENTRY,

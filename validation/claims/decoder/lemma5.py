@@ -63,7 +63,11 @@ CLAIM = Claim(
     statement="After s visits of class n, w_n = (V-1) h*(s) zeta_n and e_n - alpha_n = (V-1)/(V-1+exp(V h*)) zeta_n "
     "with h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0.",
     latex=r"w_n=(V-1)h^*(s)\,\zeta_n,\quad h^*(s)=h^*(s-1)+\frac{\eta_Y}{V-1+e^{Vh^*(s-1)}}",
-    conditions=("modified flow, discrete steps", "Y(0) = 0", "attention vectors f_n linearly independent"),
+    conditions=(
+        "modified decoder, in steps: each visit is one update",
+        "Y(0) = 0",
+        "attention vectors f_n linearly independent",
+    ),
     conclusion="Exact to accumulated rounding, for any rate, V, overlap and order of visits.",
     grade="proved",
     properties=(
