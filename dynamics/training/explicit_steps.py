@@ -278,7 +278,7 @@ def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]
         return
     if not np.array_equal(state, start):
         raise InputError(
-            "expected a sample_update that changes its argument out only, received one that changes state; work on a copy"
+            "expected a sample_update that changes out only, received one that changes state; work on a copy"
         )
     if np.isnan(out).any():
         raise InputError(

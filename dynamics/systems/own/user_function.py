@@ -181,9 +181,7 @@ class FunctionSystem(OwnSystem):
         except Exception:  # what Python cannot do may compile
             return super()._rate_at_start()
         if not np.array_equal(state, self._start):
-            raise InputError(
-                "expected a rate that changes its argument out only, received one that changes state; work on a copy"
-            )
+            raise InputError("expected a rate that changes out only, received one that changes state; work on a copy")
         return super()._rate_at_start()
 
 
