@@ -1,4 +1,4 @@
-"""Make the short runs behind Figures 7 and 10 of `snapdyn figures`: one core, about 40 minutes.
+"""Make the short runs behind Figures 7 and 10 of `snapdyn figures`: one core, about 50 minutes.
 
     python examples/short_transformer_runs.py PATH_OF_WIKITEXT_2 FOLDER
 
@@ -19,7 +19,10 @@ RECORD = (0, 125, 250, 500, 750, 1000, 1500, 2000, 2500, 3000, 3500, 4000)
 def main(text: str, folder: Path) -> None:
     """Train, and write the data of both figures."""
     of_rates = [
-        sd.train_transformer(text, learning_rate=rate, seed=seed, shuffle=shuffle, iterations=1500, **SETTINGS)
+        sd.train_transformer(
+            text, learning_rate=rate, seed=seed, shuffle=shuffle, iterations=1500, **SETTINGS | {"clip": clip}
+        )
+        for clip in (0.1, 0.5)
         for seed in range(5)
         for shuffle in (False, True)
         for rate in (1.0, 2.0, 3.0, 4.0, 5.0)

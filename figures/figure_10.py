@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import xarray
@@ -17,8 +18,10 @@ from snapdyn.figures.style import SINGLE_COLUMN, Figure, new_figure
 TITLE = "Attention entropy of transformers on text against the learning rate"
 CAPTION = (
     "Mean attention entropy of 1-layer transformers on the validation text after training; bars: standard deviation "
-    "over seeds. The heading gives the settings of the runs. Dashed (control): training on the same text after all "
-    "its words were permuted at random. Dotted: uniform attention."
+    "over seeds. The heading gives the settings of the runs; clip is the norm to which larger gradients are scaled. "
+    "Dashed (control): training on the same text after all its words were permuted at random. Dotted: uniform "
+    "attention. In the default data the entropy falls with the rate at both clips, but at clip 0.5 it falls as far "
+    "with permuted words, on which there is nothing to learn."
 )
 FROM_RUNS = True
 WIDTH = SINGLE_COLUMN
@@ -49,26 +52,34 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
     written = [run for run in shallow if not run.shuffled]
     rates = sorted({run.learning_rate for run in written})
     seeds = sorted({run.seed for run in written})
-    corpora = sorted({run.corpus for run in written})
+    clips = {run.settings.get("clip") for run in shallow}
+
+    def curve(run: TransformerRun) -> str:
+        return run.corpus if len(clips) == 1 else f"{run.corpus}, clip {run.settings.get('clip')}"
+
+    curves = sorted({curve(run) for run in written})
     if len(rates) < 2 or len(seeds) < 2:
         raise InputError(
             "expected saved 1-layer runs of at least two learning rates and two seeds for figure 10, received rates "
             f"{rates} and seeds {seeds}"
         )
     # Corpora differ in their vocabulary.
-    settings = [{key: value for key, value in run.settings.items() if key != "vocabulary"} for run in shallow]
+    settings = [{key: run.settings[key] for key in run.settings.keys() - {"vocabulary", "clip"}} for run in shallow]
     if any(other != settings[0] for other in settings):
         different = sorted(
             {key for other in settings for key in {*other, *settings[0]} if other.get(key) != settings[0].get(key)}
         )
         raise InputError(
-            f"expected 1-layer runs that differ in rate, seed and corpus alone for figure 10, received different "
+            f"expected 1-layer runs that differ in rate, seed, corpus and clip alone for figure 10, received different "
             f"{', '.join(different)}; give a folder of runs of one kind"
         )
-    entropy = np.full((len(corpora), len(TEXTS), len(rates), len(seeds)), np.nan)
+    one = written[0]
+    if len(clips) > 1:
+        one = replace(one, settings={key: value for key, value in one.settings.items() if key != "clip"})
+    entropy = np.full((len(curves), len(TEXTS), len(rates), len(seeds)), np.nan)
     for run in shallow:
-        if run.corpus in corpora and run.learning_rate in rates and run.seed in seeds:
-            cell = corpora.index(run.corpus), int(run.shuffled), rates.index(run.learning_rate), seeds.index(run.seed)
+        if curve(run) in curves and run.learning_rate in rates and run.seed in seeds:
+            cell = curves.index(curve(run)), int(run.shuffled), rates.index(run.learning_rate), seeds.index(run.seed)
             entropy[cell] = run.entropy[-1]
     attended = np.arange(1, len(shallow[0].tokens))
     return xarray.Dataset(
@@ -76,8 +87,8 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
             "entropy": (("corpus", "text", "learning_rate", "seed"), entropy, {"units": "nats"}),
             "uniform": ((), np.log(attended).mean(), {"units": "nats"}),
         },
-        {"corpus": corpora, "text": list(TEXTS), "learning_rate": rates, "seed": seeds},
-        {"settings": settings_text(written[0])},
+        {"corpus": curves, "text": list(TEXTS), "learning_rate": rates, "seed": seeds},
+        {"settings": settings_text(one)},
     )
 
 
@@ -126,6 +137,13 @@ def _turned(entropy: xarray.DataArray) -> xarray.DataArray:
     return turned
 
 
+def _beyond_permuted(dataset: xarray.Dataset) -> xarray.DataArray:
+    """Fall of the entropy minus its fall with permuted words in standard errors, of the corpora with both."""
+    written, permuted = (dataset.entropy.sel(text=text) for text in TEXTS)
+    several = (permuted.isel(learning_rate=[0, -1]).count("seed") > 1).all("learning_rate")
+    return _fall((written - permuted).isel(corpus=np.flatnonzero(several)))
+
+
 PROPERTIES = (
     statement(
         "entropy at the smallest rate minus that at the largest, in standard errors",
@@ -138,6 +156,17 @@ PROPERTIES = (
             ),
             "the rates of other runs predict the entropy as well, in standard errors": (
                 lambda dataset: _fall(_turned(dataset.entropy.sel(text=TEXTS[0]))).min()
+            ),
+        },
+    ),
+    statement(
+        "fall of the entropy beyond that with permuted words, in standard errors, largest over corpora and clips",
+        "transformer",
+        lambda dataset: _beyond_permuted(dataset).max() if _beyond_permuted(dataset).size else None,
+        at_least=3.0,
+        wrong={
+            "a low entropy shows learning at every clip, in standard errors": (
+                lambda dataset: _beyond_permuted(dataset).min() if _beyond_permuted(dataset).size > 1 else None
             ),
         },
     ),
