@@ -78,10 +78,8 @@ def test_the_length_of_the_sequences_is_shown(tmp_path: Path, capsys: pytest.Cap
     [
         (SMALL, "loss = true", "", "at least 1 entry"),
         (SMALL, "loss = true", "attention = [[0]]", "2 numbers"),
-        (SMALL, "loss = true", 'curves = ["meanfield"]\nloss = true', "did you mean 'mean_field'"),
         (SMALL, "steps = 10", "steps = 10\nrecord = [11]", "record"),
         (SMALL, "[compare]\nloss = true", "", r"section \[compare\]"),
-        (TRACE_TEXT, "[trace]", "[tracks]", "did you mean 'trace'"),
         (TRACE_TEXT, 'clock = "updates"', 'clock = "epochs"', "clock to be one of updates, sequences, theory"),
         (TRACE_TEXT, "seq_len = inf", "seq_len = nan", "seq_len to be a whole number of at least 1, received nan"),
         (TRACE_TEXT, "eta_Z = 0.1", "", "expected eta_Z in"),

@@ -70,11 +70,9 @@ def test_signals(
         (["validate", "--levl", "full"], ["--levl", "--level"]),
         (["validate", "lema6"], ["'lema6'", "did you mean 'lemma6'"]),
         (["simulate"], ["FILE.toml", "`snapdyn simulate --help`"]),
-        (["simulate", "a.toml", "b.toml"], ["b.toml"]),
         (["simulate", "no_such_file.toml"], ["no_such_file.toml", "No such file"]),
         (["figures", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["validate", "--jobs", "0"], ["expected jobs to be a whole number of at least 1, received 0; give 1 or more"]),
-        (["validate", "nothing"], ["did you forget --load FILE.py?"]),
     ],
 )
 def test_wrong_usage(arguments: list[str], hints: list[str], capsys: pytest.CaptureFixture[str]) -> None:

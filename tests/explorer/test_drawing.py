@@ -20,7 +20,7 @@ def two() -> tuple[Curves, Curves]:
 
 
 def test_lines_are_the_curves(two: tuple[Curves, Curves]) -> None:
-    """Assert data of every line, marks, scale and limits, also after another setting was shown."""
+    """Assert data of every line, marks and scale, also after another setting was shown."""
     picture = Picture()
     for curves in (*two, two[0]):
         picture.show(curves)
@@ -36,13 +36,9 @@ def test_lines_are_the_curves(two: tuple[Curves, Curves]) -> None:
             assert np.array_equal(shown[key], np.column_stack([curves.t, values])), key
         for name in MARKS:
             assert [line.get_xdata()[0] for line in picture.marks[name]] == [curves.marks[name]] * 3
-        for name, axes in picture.panels.items():
+        for axes in picture.panels.values():
             assert axes.get_xscale() == "log"
             assert axes.get_xlim() == pytest.approx((curves.t[0], curves.t[-1]))
-            low, high = axes.get_ylim()
-            of_panel = TOKENS if name == "attention" else (name,)
-            lines = [values for key, values in expected.items() if key.split()[0] in of_panel]
-            assert low <= np.min(lines) <= np.max(lines) <= high
 
 
 def test_no_text_covers_another(two: tuple[Curves, Curves]) -> None:

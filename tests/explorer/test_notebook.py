@@ -125,10 +125,7 @@ def test_the_page_shows_plots_and_verdicts(page: Page) -> None:
 
 @pytest.mark.long
 def test_a_slider_moves_the_curves(page: Page) -> None:
-    """Assert that eta_Z changes the panel of attention, and that back again is the picture of before.
-
-    Another common probability keeps the overlap at the nearest step that exists.
-    """
+    """Assert that eta_Z changes the panel of attention, and that back again is the picture of before."""
     before = picture(page)
     move(page, 5, "ArrowRight")
     after = picture(page)
@@ -136,11 +133,6 @@ def test_a_slider_moves_the_curves(page: Page) -> None:
     assert (before[top] != after[top]).any(axis=-1).sum() > 500
     move(page, 5, "ArrowLeft")
     assert np.array_equal(picture(page), before)
-    at = value(page, 3)
-    move(page, 2, "ArrowRight")  # 0.3 to 0.35: an overlap of 0.6 is lower in its range
-    assert value(page, 3) < at
-    move(page, 2, "ArrowLeft")
-    assert value(page, 3) == at
 
 
 def test_an_impossible_setting_is_a_sentence(page: Page) -> None:

@@ -340,7 +340,6 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     ("x", "y", "variable", "message"),
     [
         ("eta_Y", "eta_Z", "entrop", "did you mean 'entropy'"),
-        ("eta_X", "eta_Z", "entropy", "did you mean 'eta_Z'"),
         ("eta_Y", "eta_Z", "entropy", "received also last"),
         ("eta_Y", "last", "entropy", "received texts along last"),
     ],

@@ -67,11 +67,9 @@ def test_both_tables(tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("a.csv", "loss\n1", "column step"),
-        ("a.csv", "step,loss\n0,x", "line 2"),
         ("a.csv", "step,loss\n0,1\n0,2", "once per seed"),
         ("a.csv", "step,seed,loss\n0,0,1\n1,0,1\n0,1,1", "gaps"),
         ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
-        ("a.csv", "step,quantity,value,class\n0,entropy,1,x", "whole number"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
         ("a.nc", b"no HDF5", "netCDF"),

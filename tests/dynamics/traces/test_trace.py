@@ -67,10 +67,8 @@ def test_runs_of_sgd_become_a_trace() -> None:
         ({"steps": [0, 10, 10]}, "10 before 10"),
         ({"attention": ATTENTION * 1.01}, "sums to 1 .* received 1.01 at step 0, class 0"),
         ({"attention": ATTENTION[0]}, r"shape \(seeds, 2, classes, tokens\)"),
-        ({"loss": [1.0, -1.0]}, "loss to be finite and at least"),
         ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "equally many seeds"),
         ({"attention": None}, "attention, loss or entropy"),
-        ({"seq_len": -math.inf}, "seq_len to be a whole number"),
     ],
 )
 def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> None:

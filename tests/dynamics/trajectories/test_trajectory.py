@@ -106,13 +106,9 @@ def test_what_does_not_exist_is_refused(run: Trajectory) -> None:
     reduced = integrate(SingleCommonToken(5, 100, 1.0, 0.5, 3.0), [1.0])
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: run.growth_factor(4, 0), "class"),
-        (lambda: run.relative_gain(-1, 0, 1), "class"),
         (lambda: run.relative_gain(0, 9, 0), "received token 9"),
-        (lambda: run.relative_gain(0, 0, 6), "received token 6"),
         (lambda: run.observable("entropi"), "one of .*entropy.*, received"),
-        (lambda: run.observable([]), "one of .*entropy.*, received"),  # type: ignore[arg-type]
         (lambda: reduced.attention, "a trajectory with sequence classes"),
-        (lambda: reduced.growth_factor(0, 0), "a trajectory with sequence classes"),
     ]
     for call, words in calls:
         with pytest.raises(InputError, match=f"^expected .*{words}"):

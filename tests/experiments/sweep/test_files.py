@@ -36,7 +36,6 @@ def test_examples(example: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "hint"),
     [
-        ('design = "grid"', 'design = "gird"', "did you mean 'grid'"),
         ('design = "grid"', 'design = "list"', "lists of one length"),
         ('design = "grid"', 'design = "random"', "expected count in [sweep]"),
         ('design = "grid"', 'design = "grid"\ncount = 3', "received 'count'"),
@@ -54,10 +53,8 @@ def test_examples(example: Path, tmp_path: Path) -> None:
             "the number of cells to be a whole number in 0..1000000",
         ),
         ("vocab_size = 20", "vocab_size = 1", "error from all 6 cells: expected vocab_size"),
-        ('["entropy", ', '["entorpy", ', "did you mean 'entropy'"),
         ("[run]", "[sgd]\n[run]", "received system and sgd"),
         ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; this section says what a cell runs"),
-        ("[sweep]", PHASE.replace('"eta_Z"', '"eta_Y"') + "[sweep]", "did you mean 'eta_Z'"),
         ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "two different axes"),
         ("classes.num_classes = [2, 3, 25]", PHASE, "grid of at least two parameters"),
         ("[2, 3, 25]", "[2]\n" + PHASE, "two numbers on the axis num_classes of [phase], received one"),

@@ -249,13 +249,11 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     [
         ({"free": ("eta_Y", "eta_Z", "clock")}, "exactly degenerate"),
         ({"free": ("eta_Y",)}, "eta_Z free or given"),
-        ({"quantity": "loss"}, "trace with loss"),
         ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
         ({"common_probability": 0.3}, "only where it is free"),
         ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
         ({"trace": Trace(RECORD, [STILL] * 8), "errors": "seeds"}, "seeds that differ, received 8 equal ones"),
         ({"trace": Trace(RECORD, STILL, seq_len=5), "system": ModifiedDecoder}, "math.inf for ModifiedDecoder"),
-        ({"trace": Trace([0, 1, 2, 3], STILL[:4])}, "records after t = 0 to be a whole number of at least 4"),
         ({"trace": Trace([1, 2, 3, 4], [[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]] * 4)}, "attention above 0"),
         (
             {"trace": Trace(RECORD, np.ones((8, 1, 1))), "classes": SequenceClasses([[1.0]], query=[0], vocab_size=3)},
