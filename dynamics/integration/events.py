@@ -23,7 +23,7 @@ WEIGHTS = np.array([(-1.0) ** k * math.comb(SAMPLES, k) for k in range(SAMPLES +
 
 
 class DenseStep:
-    """Dense output of the last step, computed only if a time inside the step is needed: it costs evaluations."""
+    """Dense output of the last step, computed only if a time inside the step is needed, since it costs evaluations."""
 
     def __init__(self, solver: Any, clock: Clock) -> None:
         self._solver, self._clock = solver, clock
@@ -93,7 +93,8 @@ class EventWatcher:
         Parameters
         ----------
         at : (N,) array
-            Increasing values of the integration variable, `SAMPLES` of each step, the last of them its end.
+            Increasing values of the integration variable, `SAMPLES` in each step; the last of these is the end of the
+            step.
         states : (N, size) array
         losses : (N,) array or None
             Losses of these states, if they are known.
