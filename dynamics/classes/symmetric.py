@@ -222,7 +222,7 @@ class SymmetricClasses(SequenceClasses):
 
     @cached_property
     def _common(self) -> tuple[Floats, Ints, Ints]:
-        """P of G different common tokens, (different kinds, G); index of each token among them; their counts."""
+        """P of G different common tokens, (different kinds, G); index of each token among these; counts."""
         blocks = np.unique(self.kind_of_block, return_index=True)[1]
         table = np.array([self._rows[b][0] for b in blocks], dtype=np.float64).reshape(blocks.size, -1)
         if not table.size:
@@ -270,7 +270,7 @@ class SymmetricClasses(SequenceClasses):
     __hash__ = None  # compared by content, so not hashable
 
     def _content(self) -> tuple[Any, ...]:
-        """What defines the classes; neighbouring blocks of equal kinds are joined, so that equal classes compare equal."""
+        """What defines the classes, with neighbouring blocks of equal kinds joined: equal for equal classes."""
         blocks: list[list[Any]] = []
         for kind in self.kinds:
             common = kind.common if self.num_classes > 1 else ()  # of one class alone, no token is shared

@@ -149,8 +149,9 @@ def split(kinds: Kinds) -> tuple[Kinds, Ints]:
                     parent.append(c)
 
     def no_members() -> Members:
-        raise NotImplementedError("the difference of two runs exists for the reduced kinds only; it cannot be expanded
-        to all classes")
+        raise NotImplementedError(
+            "the difference of two runs exists for the reduced kinds only; it cannot be expanded to all classes"
+        )
 
     left = Kinds(
         per_query=np.array(per_query),
