@@ -88,7 +88,7 @@ class EventWatcher:
     def look(
         self, at: Floats, states: Floats, losses: Floats | None, interpolate: Callable[[Floats], Floats] | None = None
     ) -> float | None:
-        """Record the crossings since the last look in order of time; return the time of a terminal one, or None.
+        """Record the crossings since the last call, in order of time; return the time of a terminal one, or None.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class EventWatcher:
         return stop
 
     def _between(self, at: Floats, states: Floats, tau: Floats) -> Floats:
-        """States (n, size) at values (n,) after the end of the last look, from the samples of the steps."""
+        """States (n, size) at values (n,) after the last sample of the previous call, from the samples of the steps."""
         found = np.empty((tau.size, states.shape[1]))
         for row, each in zip(found, tau, strict=True):
             first = SAMPLES * (int(np.searchsorted(at, each)) // SAMPLES)

@@ -87,7 +87,7 @@ def counted_attention(z, slots, counts, e, total, f):
 
 @kernel(fastmath=EXACT, forceinline=True)
 def _rare_attention(z, slots, counts, f, a):
-    """Write q/q_0 to f[:, a], q_0 the scale of its largest logit, which may be far below others of its class; return the sum of squares."""
+    """Write a multiple of q, whose logits may be far below others of its class, to f[:, a]; return its squared norm."""
     largest = -math.inf
     for i in range(slots.size):
         if counts[i, a] > 0.0:

@@ -186,7 +186,7 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
 
 
 def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
-    """Column of `y_own` for each output as seen by each class, (S, num_columns), a class's own next token not yet separate."""
+    """Column of `y_own` for each output as seen by each class, (S, num_columns); own next tokens not yet separate."""
     kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
     by_output = np.argsort(classes.next_index)
     places = np.append(1 + kind[by_output], 1 + C)[:num_columns]

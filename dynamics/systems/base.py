@@ -124,7 +124,7 @@ class System(ABC):
 
     @property
     def multiplications(self) -> float:
-        """Estimate for one evaluation with its part of a step; each state value takes as long as 50 multiplications (measured)."""
+        """Estimate for an evaluation and its part of a step, in time of multiplications: 50 per state value (measured)."""
         return 50.0 * self.size
 
     @cached_property

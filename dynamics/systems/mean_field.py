@@ -101,7 +101,7 @@ class MeanField(System):
 
     @cached_property
     def z_initial(self) -> Floats:  # type: ignore[override]
-        """(Q, M) attention logits at t = 0; if they are 0, a read-only array that all systems of these classes share."""
+        """(Q, M) attention logits at t = 0; zeros are one read-only array, which all systems of these classes share."""
         return self.classes.kept.get_or_make("zeros", b"", self._zeros)
 
     def _zeros(self) -> Floats:

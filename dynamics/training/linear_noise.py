@@ -241,7 +241,8 @@ class LinearNoise(System):
 
         One count at a time varies, as a Poisson variable. That the sum of the counts is fixed makes no difference,
         because g_n does not change when all counts are scaled. Means are taken by a Gauss rule, which is exact where
-        g_n is a polynomial of degree NODES - 1 in one count; the result is of first order in 1/(T-1) across counts.
+        g_n is a polynomial of degree NODES - 1 in one count; joint variations of several counts enter to first order in
+        1/(T-1) only.
         """
         mean, L = self.mean, self.mean.layout
         if mean.seq_len is None:

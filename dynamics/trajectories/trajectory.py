@@ -44,7 +44,7 @@ Value = TypeVar("Value")
 
 
 class _MayLack(Generic[Value]):
-    """Field that a system may lack, kept as None; if `what` is given, it has no default, and reading None raises InputError.
+    """Field that a system may lack, kept as None; with `what` it has no default, and reading None raises InputError.
 
     In a run with one value in place of all that stay equal, the array of all classes is made when it is first read.
     """
