@@ -412,7 +412,7 @@ def _step_by_step(
 def _compiled_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
-    """Let the compiled integrator make steps and saves for tenths of a second; return status and message."""
+    """Let the compiled integrator make steps and saves for a tenth of a second at a time; return status and message."""
     times, clock, progress = recorder.times, plan.clock, request.progress
     save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
     # With the decoder all states are kept: the trajectory then looks into this array.

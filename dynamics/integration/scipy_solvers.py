@@ -52,7 +52,7 @@ class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
     """scipy's LSODA with a limit on the evaluations in one step.
 
     Where rounding keeps the equations of a step from being solved, LSODA would repeat the step for ever, inside one
-    call.
+    call, without this limit.
     """
 
     def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
@@ -81,7 +81,9 @@ class RKC(scipy.integrate.OdeSolver):
     rtol, atol : float
         Local error tolerances, root mean square over the components.
 
-    Notes ----- The coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the non-linear
+    Notes
+    -----
+    The coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the non-linear
     power method for the spectral radius are those of B. P. Sommeijer, L. F. Shampine, J. G. Verwer, "RKC: an explicit
     solver for parabolic PDEs", J. Comput. Appl. Math. 88 (1998). Order and stability are verified in
     tests/dynamics/integration/test_scipy_solvers.py.

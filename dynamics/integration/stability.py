@@ -100,8 +100,10 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     RuntimeError
         The difference could not be integrated.
 
-    Notes ----- The derivation, at the head of this module, is not from the paper. Where a full run leaves the path, it
-    differs from the reduced run by this growth times rounding (verified in the tests).
+    Notes
+    -----
+    The derivation, at the head of this module, is not from the paper. Where a full run leaves the path, it differs from
+    the reduced run by this growth times rounding (verified in the tests).
 
     Examples
     --------

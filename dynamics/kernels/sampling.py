@@ -1,9 +1,9 @@
 """Random draws: numpy's SFC64 stream, binomial by inversion or rejection, multinomial, class by inversion.
 
-Each way to draw a binomial makes whole runs of SGD faster than the other ways would in some case: inversion of several
-sequences in one loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times (classes with hundreds of
-tokens, of which a batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5 at 1e5), the quick
-acceptance in rejection 3.3 times.
+For each way to draw a binomial there is a case in which whole runs of SGD are faster with it than with the other ways:
+inversion of several sequences in one loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times
+(classes with hundreds of tokens, of which a batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5
+at 1e5), the quick acceptance in rejection 3.3 times.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ def multinomial(stream, n, conditional, log_q, counts, values):
     """Write Multinomial(n, p) to each column of counts (m, sequences), floats; the cost does not depend on n.
 
     Token by token, for all sequences at once, the count of token i is drawn from Binomial(number of draws left,
-    conditional[i]), conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is ln(1 - min(conditional[i], 1 -
-    conditional[i])); values (>= 3 sequences,) is scratch.
+    conditional[i]), conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is
+    ln(1 - min(conditional[i], 1 - conditional[i])); values (>= 3 sequences,) is scratch.
     """
     last = counts.shape[0] - 1
     left = counts[last]  # what is left is the last token's count in the end

@@ -1,4 +1,4 @@
-"""Gradient of J, minus the loss, of one drawn sequence, or of four of one class, one per vector lane; Eqs. (3)-(4).
+"""Gradient of J = -loss for one drawn sequence, or for four of one class, one per vector lane; Eqs. (3)-(4).
 
 Four sequences at once are 1.7 times faster (Syn-Small, and Syn-Medium with one query, in batches of 128).
 """

@@ -124,7 +124,7 @@ class System(ABC):
 
     @property
     def multiplications(self) -> float:
-        """Estimate for an evaluation and its part of a step, in time of multiplications: 50 per state value (measured)."""
+        """Multiplications that take as long as an evaluation and its part of a step: 50 per state value (measured)."""
         return 50.0 * self.size
 
     @cached_property

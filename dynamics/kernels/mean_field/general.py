@@ -38,9 +38,9 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     Y'   = eta_Y sum_n p_n u_n (e_n - alpha_n)^T, alpha_n = softmax(Y^T u_n)
     z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (d_n - f_n (f_n . d_n)), d_n = dJ_n/df_n
 
-    Let g_n = Y (e_n - alpha_n). Without residual connection u = f and d = g. With it (query >= 0), u = (f + e_q)/|f +
-    e_q| and d = (I - u u^T) g/|f + e_q|. In this case |f + e_q|^2 = 2 + 2 f_q, where f_q is the entry of f for the
-    query token q as a contextual token (the last token does not attend to itself).
+    Let g_n = Y (e_n - alpha_n). Without residual connection u = f and d = g. With it (query >= 0),
+    u = (f + e_q)/|f + e_q| and d = (I - u u^T) g/|f + e_q|. In this case |f + e_q|^2 = 2 + 2 f_q, where f_q is the
+    entry of f for the query token q as a contextual token (the last token does not attend to itself).
 
     The arrays of a `Layout` are stacked, since a call from Python costs 0.1 microseconds per argument:
     entries (3, nnz) uint32: where the row of Y starts in the state, slot of z, whether the entry is the first to touch

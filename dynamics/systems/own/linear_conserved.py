@@ -108,7 +108,7 @@ def _largest_rate(rates: Floats, row: Floats) -> float:
 
 
 def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
-    """Rates at states around the start, (count, size): half differ from it by a sum, half by factors."""
+    """Rates (count, size) at random states: half are the start plus random numbers, half the start times factors."""
     start = system.initial_state()
     rows: list[Floats] = []
     for trial in range(20 * count):
