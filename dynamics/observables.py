@@ -111,7 +111,7 @@ def speed_of_visits(h: Floats, vocab_size: int) -> Floats:
 
 
 def peak_times(t: Floats, values: Floats) -> Floats:
-    """Time at which each column has its largest value; NaN where this is the first or the last saved time.
+    """Time at which each column has its largest value; NaN where it is the first or the last saved time.
 
     The time lies between saved times: at the vertex of the parabola through the largest value and its neighbours, in
     ln t (in t where the first of the three times is 0).
@@ -153,8 +153,8 @@ class Observable:
     unit : str
         "1": a pure number.
     values : callable
-        From a run to the values. The run is a `Trajectory`; for an observable of ladders or transformers, a `Ladder` or
-        a `TransformerRun`.
+        Function that takes a run and returns the values. The run is a `Trajectory`; for an observable with cells
+        "ladder" or "transformer", a `Ladder` or a `TransformerRun`.
     dims : tuple of str
         Dimensions of the values; "time" is the first one of a quantity over time.
     cells : tuple of str
@@ -163,9 +163,11 @@ class Observable:
     indices : str
         What the indices of one curve are, such as "class {}, token {}".
     curve : callable, optional
-        ``curve(run, *indices)``, (N,); default: one class of `values`, or all of them where there are no indices.
+        ``curve(run, *indices)``, (N,); default: `values` at the class that the index gives, or `values` itself where
+        there are no indices.
     on_support : callable, optional
-        From a run to the values (N, components) that can differ from 0 or from their start value; default `values`.
+        Function that takes a run and returns the values (N, components) that can differ from 0 or from their start
+        value; default `values`.
     text : bool
         Whether the value is a text.
     needs_transition : bool
@@ -241,7 +243,7 @@ def relative_gain_of(run: Any, first: Any, second: Any) -> Floats:
 
 
 def _gains_of_dominant_tokens(run: Any) -> Floats:
-    """Relative gain of the distinct token of each class that is dominant at t = 0 over its others, (N, pairs)."""
+    """Relative gain of each class's dominant distinct token at t = 0 over its other distinct tokens, (N, pairs)."""
     classes = run.require_classes()
     weight = np.log(classes.P.data) + run.z_initial[classes.z_coordinates][classes.z_of_entry]
     distinct = np.flatnonzero(classes.omega_size[classes.P.indices] == 1)
@@ -355,7 +357,7 @@ OBSERVABLES: Registry[Observable] = Registry(
 
 
 def declare_own_observables(system: Any) -> None:
-    """Add scalar observables and state values of a user's system; several systems may have one of the same name."""
+    """Add scalar observables and state values of a user's system; several systems may use one name."""
     for name in system.scalar_names():
         if name not in OBSERVABLES:
             OBSERVABLES.add(Observable(name, name, "1", partial(_of_system, name), cells=(ODE,)))
@@ -469,7 +471,7 @@ def labelled(data: Mapping[str, Any], coordinates: Mapping[str, Any], settings: 
 
 
 def _storable(value: Any) -> Any:
-    """The value in a form that netCDF can hold as an attribute and returns unchanged."""
+    """The value in a form that a netCDF attribute can hold and that reads back unchanged."""
     if isinstance(value, str):
         return value
     entries = value if isinstance(value, (list, tuple)) else [value]

@@ -1,11 +1,11 @@
 """Kinds of exchangeable classes: which classes, queries and tokens stay equal, and how many of each there are.
 
 Classes are of one kind when their rows P(.|n) differ only in tokens of their own, which no other class has. They must
-also have equal priors, a next token of their own, equal starting logits and, with the residual connection, query tokens
-that no row contains. Then two permutations only rename tokens, next tokens and queries and map the set of all classes
-to itself: the exchange of two classes of one kind in one query, and the exchange of two queries with equal numbers of
-classes of each kind. A permutation that keeps the system and its start maps the solution to itself, so values that it
-exchanges stay equal for all times.
+also have equal priors, next tokens that no other class has, equal starting logits and, with the residual connection,
+query tokens that no row contains. Then two sorts of permutations rename tokens, next tokens and queries only, and map
+the set of all classes to itself: the exchange of two classes of one kind in one query, and the exchange of two queries
+with equal numbers of classes of each kind. A permutation that keeps the system and its start maps the solution to
+itself, so values that it exchanges stay equal for all times.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Members(NamedTuple):
 
 
 class OwnTokens(NamedTuple):
-    """Tokens that no other class has, for one class of a kind; equal ones are held once, with their number."""
+    """Tokens of one class of a kind that no other class has; those that stay equal are held once, with their number."""
 
     probability: Floats  # (d,)
     start: Floats  # (d,) logit at t = 0
@@ -50,11 +50,11 @@ class Kinds:
     Attributes
     ----------
     per_query : (C,) array of int
-        Classes of the kind in each query of its type.
+        Number of classes of the kind in each query of its type.
     query_type : (C,) array of int
         Type of the queries that have the kind.
     num_queries : (T,) array of int
-        Queries of each type.
+        Number of queries of each type.
     prior : (C,) array
         Prior of one class.
     shared : (C, G) array
@@ -66,8 +66,8 @@ class Kinds:
     own : list of OwnTokens
         For each kind, the tokens that one class alone has.
     members : callable
-        Returns the `Members`. For declared kinds (`SymmetricClasses`), no array is as large as all classes before this
-        call.
+        Returns the `Members`. For declared kinds (`SymmetricClasses`), only this call makes arrays with an entry for
+        each class.
     """
 
     per_query: Ints
@@ -238,7 +238,7 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
 
 
 def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
-    """Number the owners, equally where labels, (owners,), and multisets of content, (n,) with its `owner`, agree."""
+    """Numbers of the owners: equal if labels, (owners,), and multisets of content, (n,) of `owner` (n,), are equal."""
     ends = np.cumsum(np.bincount(owner, minlength=label.size))
     rows = np.split(content[np.lexsort((content, owner))], ends[:-1])
     known: dict[tuple[int, bytes], int] = {}

@@ -39,7 +39,7 @@ class ClassKind:
     common : (C,) array_like
         Probabilities of the tokens that all classes of all kinds share, positive; C may be 0.
     distinct : (D,) array_like
-        Probabilities of the tokens that no other class has, positive, D >= 1; all C + D sum to 1.
+        Probabilities of the tokens that no other class has, positive, D >= 1; all C + D probabilities sum to 1.
     classes_per_query : int
         Number of these classes in each query.
     weight : float
@@ -112,8 +112,8 @@ class SymmetricClasses(SequenceClasses):
     Raises
     ------
     InputError
-        A number is out of range or beyond 2^53, or kinds have different numbers of common tokens. Later: an array of
-        all classes (P, query, next_token, prior, ...) is read and does not fit into memory.
+        A number is out of range or beyond 2^53, or kinds have different numbers of common tokens. The error is raised
+        later if an array of all classes (P, query, next_token, prior, ...) is read and does not fit into memory.
 
     Notes
     -----
@@ -208,7 +208,7 @@ class SymmetricClasses(SequenceClasses):
 
     @property
     def _rows(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-        """Probabilities of shared and of own tokens of each given kind; a single class shares no token."""
+        """Probabilities of shared and of own tokens of each given kind; all tokens of a single class are its own."""
         alone = self.num_classes == 1
         return [((), kind.probabilities) if alone else (kind.common, kind.distinct) for kind in self.kinds]
 
@@ -222,7 +222,7 @@ class SymmetricClasses(SequenceClasses):
 
     @cached_property
     def _common(self) -> tuple[Floats, Ints, Ints]:
-        """Probabilities of G different common tokens, (different kinds, G); index of each token among them; counts."""
+        """P of G different common tokens, (different kinds, G); index of each token among these; counts."""
         blocks = np.unique(self.kind_of_block, return_index=True)[1]
         table = np.array([self._rows[b][0] for b in blocks], dtype=np.float64).reshape(blocks.size, -1)
         if not table.size:
@@ -270,7 +270,7 @@ class SymmetricClasses(SequenceClasses):
     __hash__ = None  # compared by content, so not hashable
 
     def _content(self) -> tuple[Any, ...]:
-        """What defines the classes, however they were written: neighbouring blocks of equal kinds are joined."""
+        """What defines the classes, with neighbouring blocks of equal kinds joined: equal for equal classes."""
         blocks: list[list[Any]] = []
         for kind in self.kinds:
             common = kind.common if self.num_classes > 1 else ()  # of one class alone, no token is shared

@@ -56,7 +56,7 @@ def checked_probabilities(P: Any) -> Any:
 
 
 def _sparse_rows(P: Any) -> Any:
-    """Sparse P, copied into a csr array, after checking that no index points outside its arrays: kernels would read it.
+    """Sparse P, copied into a csr array, after checking that no index points outside its arrays: kernels do not check.
 
     scipy checks coo, dia and dok arrays when it copies them, and csr, csc and bsr arrays on request. It does not check
     the lengths of rows in lil arrays, nor an indptr that falls so far that its differences overflow.
@@ -118,9 +118,9 @@ def checked_prior(prior: ArrayLike | None, S: int) -> NDArray[np.float64]:
 
 
 class Kept:
-    """Objects that systems of the same classes share: of each kind, the last one, with the start it was made from.
+    """Objects that systems of the same classes share: the last one of each kind, with the start that it was made from.
 
-    The objects are not copied with their owner: pickles and deep copies are empty.
+    The objects are not copied with the classes: a pickle or a deep copy of a `Kept` is empty.
 
     Examples
     --------
@@ -155,10 +155,10 @@ class Kept:
 class SequenceClasses:
     """Immutable set of sequence classes n = (P(.|n), psi(n), next token of n), Sec. 3.2.
 
-    A sequence of class n has contextual tokens drawn independently from P(.|n), the query (last) token
-    psi(n) and the next token to be predicted. Several classes may share a query and a next token.
-    What depends on attention logits or on a class (`gram`, `E`, `distinct_tokens`) is a method, everything else
-    (`prior`, `omega_size`) an attribute.
+    A sequence of class n has contextual tokens drawn independently from P(.|n), the query (last) token psi(n) and the
+    next token to be predicted. Several classes may share a query and a next token. Quantities that depend on attention
+    logits or on a class (`gram`, `E`, `distinct_tokens`) are methods; all others (`prior`, `omega_size`) are
+    attributes.
 
     Parameters
     ----------
@@ -354,7 +354,7 @@ class SequenceClasses:
 
     @cached_property
     def kept(self) -> Kept:
-        """Objects that systems of these classes share: the layout of their state, and its symmetries once found."""
+        """Objects that systems of these classes share, such as the layout of their state and the kinds of classes."""
         return Kept()
 
     @cached_property

@@ -1,10 +1,11 @@
 """netCDF files with a digest: written completely or not at all, and read with one error for every kind of damage.
 
-A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end.
-HDF5 ignores what follows its data, so xarray and every other reader of netCDF-4 opens the file. To compute the digits,
-the data is cut into blocks of 1 MiB (the last one may be shorter); the SHA-256 digests of the blocks, of 32 bytes each,
-are concatenated, and the digits are the SHA-256 of the result. Several threads compute them. The digest is checked
-before HDF5 opens the file: on damaged data the library may crash, never return, or return wrong numbers.
+A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end. HDF5
+ignores what follows its data, so xarray and every other reader of netCDF-4 opens the file. To compute the digits, the
+data is cut into blocks of 1 MiB (the last one may be shorter); the SHA-256 digests of the blocks, of 32 bytes each, are
+concatenated, and the digits are the SHA-256 of the result. Several threads compute the digests of the blocks. The
+digest is checked before HDF5 opens the file: on damaged data the HDF5 library may crash, never return, or return wrong
+numbers.
 
 The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 3".
 """

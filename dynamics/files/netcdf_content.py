@@ -71,8 +71,8 @@ def read_content(path: str | os.PathLike[str], most_bytes: float) -> Content:
     ----------
     path : str or path-like
     most_bytes : float
-        Largest size of all variables together. The sizes that the file declares are compared with it before memory
-        is taken.
+        Largest size of all variables together. The sizes that the file declares are compared with this limit before
+        memory is taken.
 
     Returns
     -------

@@ -62,7 +62,7 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
 
 
 def _check_header(file: IO[bytes], size: int) -> None:
-    """Check that the header of an array declares `size` bytes, as the array has: numpy allocates what it declares."""
+    """Check that an array has `size` bytes by its header, as in the file: numpy allocates what the header declares."""
     shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     declared = file.tell() + math.prod(shape) * dtype.itemsize
     if declared != size or dtype.hasobject:

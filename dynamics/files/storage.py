@@ -176,8 +176,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Yields
     ------
     Path
-        Temporary path in the same folder to write to. It is renamed to `path` when the `with` block ends, and removed
-        when the block raises.
+        Temporary path in the same folder to write to. The temporary file is renamed to `path` when the `with` block
+        ends, and removed when the block raises.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def _run(code: CodeType, file: Path, path: str) -> None:
 
 @contextmanager
 def taken_back_on_failure() -> Iterator[None]:
-    """If the block raises, reset every registry to what it was; a new one keeps the entries of snapdyn itself."""
+    """If the block raises, reset every registry to what it was; one made in the block keeps snapdyn's own entries."""
     before = {id(registry): dict(registry) for registry in registries()}
     try:
         yield
@@ -148,7 +148,7 @@ def taken_back_on_failure() -> Iterator[None]:
 
 
 def described(error: BaseException, file: str) -> str:
-    """Error in one phrase: type, message, and the last line of its traceback in `file`, or in any file if none is."""
+    """Error in one phrase: type, message and line number, that of the last call in `file` if any is there."""
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((f for f in reversed(frames) if f.filename == file), frames[-1] if frames else None)
     message = " ".join(str(error).split())

@@ -151,7 +151,7 @@ class CVODESolver:
         return None
 
     def dense_output(self) -> Callable[[float | Floats], Floats]:
-        """Interpolant of the method's order that gives states inside the last step, (n,) or (n, N), until the next."""
+        """Interpolant of the method's order for states in the last step, (n,) or (n, N); valid until the next step."""
 
         def interpolate(tau: float | Floats) -> Floats:
             inside = np.clip(np.atleast_1d(tau), self.t_old, self.t)

@@ -79,10 +79,9 @@ def integrate(
         "auto" takes CVODE for rate ratios at which it is faster (docs/how_to/integrators.md), else "compiled" for the
         systems that are compiled and DOP853 for others. `trajectory.stats` names the method. Other values: "compiled"
         (DOP853 without Python between steps), a solver of scipy (DOP853, RK45, RK23, LSODA, BDF, Radau), CVODE (BDF of
-        SUNDIALS without a Jacobian matrix), and RKC, for large problems at loose tolerances, such as text: it is
-        explicit and of second order, and the fastest rate does not limit its steps.
-        LSODA runs with a diagonal Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic
-        one (from_sympy).
+        SUNDIALS without a Jacobian matrix), and RKC, for large problems at loose tolerances, such as text. RKC is
+        explicit and of second order, and the fastest rate does not limit its steps. LSODA runs with a diagonal
+        Jacobian, so that it never allocates n^2 numbers, unless the system has a symbolic one (from_sympy).
     log_time : bool or None
         Integrate in log(1 + t/t_s), where t_s is 1 over the fastest rate. None: this is done for LSODA, BDF, Radau and
         CVODE if the last time is beyond 100 t_s; explicit methods do not gain from it.
@@ -90,16 +89,16 @@ def integrate(
         Save z and nothing else (with `save_decoder`: z and Y). The loss is then NaN, and there are no invariants: in
         large systems, loss and invariants cost more than z.
     most_evaluations : int, optional
-        A run that takes more evaluations of the right-hand side fails; its last steps may exceed this number. None: a
-        run that is estimated to take more than 1.2e12 multiplications (five minutes on one core, or more) is refused,
-        or ends once the estimate says so.
+        A run that takes more evaluations of the right-hand side than this number fails, possibly a few steps late.
+        None: a run that is estimated to take more than 1.2e12 multiplications (five minutes on one core, or more) is
+        refused, or ends once the estimate says so.
     reduce : "auto", True or False
         Integrate one value in place of all that stay equal by symmetry (docs/how_to/numerics.md). Results are those of
-        the full system up to rounding where the symmetric path is stable (`growth_of_differences` tells). It works for
-        MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with their default integrator, DOP853.
-        "auto" reduces systems of 1000 state values or more, if there are at most half as many kinds of classes as
-        classes, and at most half of the state values remain. `trajectory.stats` gives the number of values in
-        "state_size" and that of the full system in "full_state_size".
+        the full system up to rounding where the symmetric path is stable (`growth_of_differences` measures this). The
+        reduction works for MeanField, FrozenDecoder, ModifiedDecoder and FiniteLengthMeanField with their default
+        integrator, DOP853. "auto" reduces systems of 1000 state values or more, if there are at most half as many kinds
+        of classes as classes, and at most half of the state values remain. `trajectory.stats` gives the number of
+        values in "state_size" and that of the full system in "full_state_size".
 
     Returns
     -------
@@ -134,14 +133,14 @@ def integrate(
 def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
     """Integrate a system as `integrate` describes.
 
-    The run ends as after Ctrl-C when `stop` is set. (Python delivers Ctrl-C to the main thread only.)
+    When `stop` is set, the run ends as it does after Ctrl-C. (Python delivers Ctrl-C to the main thread only.)
     """
     return _recorded(system, request, stop).trajectory()
 
 
 @dataclass
 class _Run:
-    """A run; in an ensemble, what runs in Python is done for many runs at once, and the steps in a thread per run."""
+    """A run. In an ensemble, code in Python treats many runs at once, and each run makes its steps in a thread."""
 
     system: System
     plan: Plan
@@ -211,7 +210,7 @@ def _ended(run: _Run, request: Request) -> Recorder:
 
 
 def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
-    """Make the run of `request` again, saving it with its decoder at N increasing times within it."""
+    """Make the run of `request` again; return it with its decoder at N increasing times within the run."""
     return run(full, replace(request, t_eval=times, progress=None, events=None, save_decoder=True), NEVER)
 
 
@@ -338,7 +337,7 @@ def integrate_many(
 def _prepared_together(
     systems: Sequence[System], numbers: Sequence[int], request: Request, stop: threading.Event
 ) -> dict[int, _Run]:
-    """Runs of small systems by number, ready to make steps: preparing them in turn takes less time than in threads."""
+    """Runs of small systems, ready to make steps, by number: preparing them one by one is faster than in threads."""
     prepared: dict[int, _Run] = {}
     if request.events or request.save_decoder or request.times[-1] == 0:
         return prepared
@@ -363,7 +362,7 @@ def _report(progress: Callable[[int, int], None], before: int, total: int, done:
 def _make_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
-    """Make the steps of a run and save its states; return status and message. No solver: the run ends at t = 0."""
+    """Make the steps of a run and save its states; return status and message. `solver` None: a run to t = 0."""
     if solver is None or plan.integrator is None:  # else the integrator saves the start too
         recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None].copy())
     if solver is None:
@@ -413,7 +412,7 @@ def _step_by_step(
 def _compiled_steps(
     solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
 ) -> tuple[str, str]:
-    """Let the compiled integrator make steps and saves for a tenth of a second at a time; return as `_step_by_step`."""
+    """Let the compiled integrator make steps and saves for a tenth of a second at a time; return status and message."""
     times, clock, progress = recorder.times, plan.clock, request.progress
     save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
     # With the decoder all states are kept: the trajectory then looks into this array.
@@ -482,7 +481,7 @@ def _stopped_by(watcher: EventWatcher, stop: float) -> str:
 
 
 def _too_many_evaluations(most_evaluations: int) -> str:
-    """Message of a stopped run. It leaves out the time reached, which depends on how many steps a call makes."""
+    """Message of a stopped run, without the time reached, which depends on how many steps a call makes."""
     return (
         f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
         "looser rtol, another method, slower rates or an earlier last time"

@@ -23,7 +23,7 @@ WEIGHTS = np.array([(-1.0) ** k * math.comb(SAMPLES, k) for k in range(SAMPLES +
 
 
 class DenseStep:
-    """Dense output of the last step, computed only if a time inside the step is needed: it costs evaluations."""
+    """Dense output of the last step, computed only if a time inside the step is needed, since it costs evaluations."""
 
     def __init__(self, solver: Any, clock: Clock) -> None:
         self._solver, self._clock = solver, clock
@@ -88,12 +88,13 @@ class EventWatcher:
     def look(
         self, at: Floats, states: Floats, losses: Floats | None, interpolate: Callable[[Floats], Floats] | None = None
     ) -> float | None:
-        """Record the crossings since the last look in order of time; return the time of a terminal one, or None.
+        """Record the crossings since the last call, in order of time; return the time of a terminal one, or None.
 
         Parameters
         ----------
         at : (N,) array
-            Increasing values of the integration variable, `SAMPLES` of each step, the last of them its end.
+            Increasing values of the integration variable, `SAMPLES` in each step; the last of these is the end of the
+            step.
         states : (N, size) array
         losses : (N,) array or None
             Losses of these states, if they are known.
@@ -122,7 +123,7 @@ class EventWatcher:
         return stop
 
     def _between(self, at: Floats, states: Floats, tau: Floats) -> Floats:
-        """States (n, size) at values (n,) after the end of the last look, from the samples of the steps."""
+        """States (n, size) at values (n,) after the last sample of the previous call, from the samples of the steps."""
         found = np.empty((tau.size, states.shape[1]))
         for row, each in zip(found, tau, strict=True):
             first = SAMPLES * (int(np.searchsorted(at, each)) // SAMPLES)

@@ -110,7 +110,7 @@ def _stiff_ratio(system: System) -> float:
 
 
 def _needs_quotient(system: System, request: Request) -> bool:
-    """Whether a system is so large that its quotient is integrated by default; raise if another run does not fit."""
+    """Whether a system is so large that its quotient is the default; raise if a full run is asked and does not fit."""
     if not (isinstance(system, MeanField) and isinstance(system.classes, SymmetricClasses) and system.needs_quotient):
         return False
     if request.method in ("auto", "compiled") and request.reduce is not False:

@@ -10,10 +10,11 @@ also by the residual that it leaves in its equations.
 *Rounding.* By Higham's rule a sum of `terms` numbers, however ordered, errs by at most gamma times the sum of their
 absolute values, gamma = terms * eps (Accuracy and Stability of Numerical Algorithms, 2nd ed., Sec. 3.1). `terms` counts
 the additions behind one value of the rate: output columns or tokens, classes, and the stages of the method. One
-evaluation adds at most step times rate to the state, and the terms of this sum are, in absolute value, at most about as
-large as the state. For a step that changes the state by more than its size is rejected; and where the terms of a rate
-cancel (two classes with equal attention and different next tokens), the eigenvalues -eta_Y p_n alpha_n (1 - alpha_n) of
-the Jacobian keep the product of step and term within the stability interval of an explicit method. So
+evaluation adds at most step times rate to the state. In absolute value, the terms of the rate times the step are at
+most about as large as the state. For the solver rejects a step that changes the state by more than the size of the
+state; and where the terms of a rate cancel (two classes with equal attention and different next tokens), the
+eigenvalues -eta_Y p_n alpha_n (1 - alpha_n) of the Jacobian keep the product of step and term within the stability
+interval of an explicit method. So
 
     |change of q| <= evaluations * gamma * (scale + margin),
 
@@ -59,7 +60,7 @@ NAN = np.array([np.nan])
 
 
 class Ended(NamedTuple):
-    """How a run ended; `again` may hold two functions that repeat it: for states at N times, and with its decoder."""
+    """How a run ended; `again` may hold two functions that repeat it, for its states and for a run with its decoder."""
 
     status: str
     message: str
@@ -253,7 +254,7 @@ class Recorder:
         return run
 
     def _changed(self, like: Trajectory) -> Trajectory:
-        """Trajectory of a finished run, made as a copy of `like` with the values of this run: a third of the time."""
+        """Trajectory of a finished run, made in a third of the time: a copy of `like` with the values of this run."""
         system: Any = self.system
         (kept,), ended = self._collected, self.ended
         assert ended is not None

@@ -233,7 +233,7 @@ class Plan(NamedTuple):
     Attributes
     ----------
     system : System
-        The system that is integrated: that of the run, or its reduction to one value for all that stay equal.
+        The system that is integrated: the one given, or its reduction to one value in place of all that stay equal.
     method : str
         Name of the method.
     clock : Clock

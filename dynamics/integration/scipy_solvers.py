@@ -2,10 +2,10 @@
 
 RKC is an explicit method of second order for large problems with real negative eigenvalues.
 
-The mean field is a gradient ascent, so its Jacobian has real eigenvalues. Frequent words make the largest of them far
-larger than those of rare classes, whose transition comes last in a run. A method is stable while step times eigenvalue
-stays on an interval of the negative real axis. With s stages, the length of this interval is 0.65 s^2 for RKC and about
-s/2 for an ordinary explicit method. RKC keeps seven copies of the state, DOP853 sixteen.
+The mean field is a gradient ascent, so its Jacobian has real eigenvalues. Frequent words make the largest eigenvalues
+far larger than those of rare classes, whose transition comes last in a run. A method is stable while step times
+eigenvalue stays on an interval of the negative real axis. With s stages, the length of this interval is 0.65 s^2 for
+RKC and about s/2 for an ordinary explicit method. RKC keeps seven copies of the state, DOP853 sixteen.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class Radau(_WithoutWarnings, scipy.integrate.Radau):
 class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
     """scipy's LSODA with a limit on the evaluations in one step.
 
-    Where rounding keeps its equations from being solved, it would otherwise repeat one step for ever, inside one call.
+    Where rounding keeps the equations of a step from being solved, LSODA would repeat the step for ever, inside one
+    call, without this limit.
     """
 
     def __init__(self, rate: Callable[[float, Floats], Floats], *arguments: Any, **options: Any) -> None:
@@ -82,9 +83,10 @@ class RKC(scipy.integrate.OdeSolver):
 
     Notes
     -----
-    B. P. Sommeijer, L. F. Shampine, J. G. Verwer, "RKC: an explicit solver for parabolic PDEs", J. Comput. Appl.
-    Math. 88 (1998): the coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the
-    spectral radius by a non-linear power method. Order and stability: tests/dynamics/integration/test_scipy_solvers.py.
+    The coefficients, the error estimate 0.8 (y_n - y_{n+1}) + 0.4 h (f_n + f_{n+1}), and the non-linear
+    power method for the spectral radius are those of B. P. Sommeijer, L. F. Shampine, J. G. Verwer, "RKC: an explicit
+    solver for parabolic PDEs", J. Comput. Appl. Math. 88 (1998). Order and stability are verified in
+    tests/dynamics/integration/test_scipy_solvers.py.
     """
 
     t: float
@@ -121,8 +123,8 @@ class RKC(scipy.integrate.OdeSolver):
     def _estimated_radius(self) -> float:
         """Largest absolute eigenvalue of the Jacobian, by the power method on differences of the derivative.
 
-        The estimate is the growth over two iterations: at a start from Y = 0 eigenvalues come in pairs of opposite
-        signs, and the growth over a single iteration would alternate for ever.
+        The estimate is the growth over two iterations: at Y = 0, where runs start, eigenvalues come in pairs of
+        opposite signs, and the growth over a single iteration would alternate for ever.
         """
         v = self._direction_of_radius
         length = float(_euclidean_norm(v))

@@ -1,6 +1,7 @@
 """Solvers with the interface of scipy's `OdeSolver`: DOP853 compiled with the right-hand side, and those of scipy.
 
-Also the messages of runs whose solver fails or would take very long: at which time, in which quantity, what to try.
+This module also writes the messages of runs whose solver fails or would take very long: at which time, in which
+quantity, what to try.
 """
 
 from __future__ import annotations
@@ -124,8 +125,8 @@ class DormandPrinceSolver:
         Parameters
         ----------
         saves : Rows
-            All times to save at, in the integration variable and the same in every call, and rows for those that come
-            next. Losses are computed only if `knows_loss`.
+            All times to save at, in the integration variable and the same in every call, and rows for those not yet
+            saved. Losses are computed only if `knows_loss`.
         most_steps : int
         samples : Rows
             Rows for `SAMPLES` points of every step, given in every call or in none.
@@ -249,10 +250,11 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
 
 
 class Outlook:
-    """Estimates the evaluations that are left, and ends a run without `most_evaluations` where they take too long.
+    """Estimates the evaluations that are left, and ends a run without `most_evaluations` if they are too many.
 
-    The estimate assumes that each further factor e of t takes as many evaluations as it did between the last two looks.
-    This is about right where steps grow with t, as the dynamics slow down. Where they do not grow, it is a lower bound.
+    The estimate assumes that each further growth of t by a factor e takes as many evaluations as such a growth took
+    between the last two estimates. This is about right where steps grow with t, as the dynamics slow down. Where steps
+    do not grow, the estimate is a lower bound.
 
     Parameters
     ----------

@@ -1,15 +1,15 @@
 """Whether training stays on the path of a reduced run: the growth of a difference between classes of one kind.
 
-A reduced run keeps values equal that a permutation exchanges. Training does not: its noise, and rounding in a full run,
-make classes of one kind differ, and on an unstable path the difference grows. To measure the growth at any number of
-classes, one query of each type is set apart, and in it one class of each kind. This splits the kinds into finer kinds
-of exchangeable classes, with a smaller group of permutations. In the quotient by these finer kinds, a difference v
-changes along the path y of the run by
+A reduced run keeps those values equal that a permutation exchanges. Training does not: its noise, and rounding in a
+full run, make classes of one kind differ, and on an unstable path the difference grows. To measure the growth at any
+number of classes, one query of each type is set apart, and in it one class of each kind. This splits the kinds into
+finer kinds of exchangeable classes, with a smaller group of permutations. In the quotient by these finer kinds, a
+difference v changes along the path y of the run by
 
     v' = J(y) v - (v . J(y) v) v,   g' = v . J(y) v,
 
 with J the Jacobian of the mean field of the finer kinds at the values that y gives them: |v| stays 1, and exp(g) is the
-growth. v(0) is drawn at random, with mean 0 over values that y keeps equal. J v is a central difference of the
+growth. v(0) is drawn at random, with mean 0 over values that are equal along y. J v is a central difference of the
 right-hand side.
 """
 
@@ -88,9 +88,10 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
     float
         Largest ratio, up to `t_end`, of the norm of the difference in z and Y to its norm at the start, at most 1e299;
         1 where no two classes can be exchanged. Above 1e4, the noise of training makes a run leave the path of the
-        reduced run. The growth times 1e-16 is the numerical error of the logits of a full run on this path. Both were
-        measured for eta_Z/eta_Y from 0.005 to 6. Where eta_Z is far above eta_Y, a difference in Y changes z faster by
-        this ratio: the growth is large on stable paths too, and full runs err by more (3e-6 in z at a ratio of 1e12).
+        reduced run. The growth times 1e-16 is the numerical error of the logits of a full run on this path. These two
+        statements were measured for eta_Z/eta_Y from 0.005 to 6. Where eta_Z is far above eta_Y, a difference in Y
+        changes z faster by the factor eta_Z/eta_Y: the growth is large on stable paths too, and full runs err by more
+        (3e-6 in z at a ratio of 1e12).
 
     Raises
     ------
@@ -101,8 +102,8 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
 
     Notes
     -----
-    Own derivation, at the head of this module. Where a full run leaves the path, it differs from the reduced run by
-    this growth times rounding (verified in the tests).
+    The derivation, at the head of this module, is not from the paper. Where a full run leaves the path, it differs from
+    the reduced run by this growth times rounding (verified in the tests).
 
     Examples
     --------
@@ -150,7 +151,9 @@ def split(kinds: Kinds) -> tuple[Kinds, Ints]:
                     parent.append(c)
 
     def no_members() -> Members:
-        raise NotImplementedError("a difference is not lifted to all classes")
+        raise NotImplementedError(
+            "the difference of two runs exists for the reduced kinds only; it cannot be expanded to all classes"
+        )
 
     left = Kinds(
         per_query=np.array(per_query),

@@ -1,8 +1,8 @@
 """The compiled integrator and explicit steps for a right-hand side of the user, which is called by its address.
 
-They are compiled once for all functions of the signature `RATE`, and kept on disk. The vectors are passed as bare
-pointers: numba's own call of a function that is an argument passes each array as seven numbers and counts references
-to it by atomic operations, which takes several times as long as a small right-hand side.
+The integrator and the steps are compiled once for all functions of the signature `RATE`, and kept on disk. The vectors
+are passed as bare pointers: if a function is an argument, numba itself would call it with seven numbers for each array,
+and count references to the array by atomic operations. That takes several times as long as a small right-hand side.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def address_of(function: Any) -> int:
 
 @intrinsic
 def _call(typing_context, address, state, out, parameters, time):
-    """Call the function of signature RATE at `address`; an error that it raises is raised here."""
+    """Call the function of signature RATE at `address`; its errors are raised here."""
 
     def generate(context, builder, signature, arguments):
         vectors = [

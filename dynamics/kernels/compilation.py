@@ -36,13 +36,13 @@ _without_cache: list[bool] = []
 
 
 def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
-    """Return a decorator that compiles a kernel, which must keep and return no array.
+    """Return a decorator that compiles a kernel; a kernel must neither return an array nor store a reference to one.
 
     Parameters
     ----------
     allocates : bool
-        Whether the kernel allocates arrays. The option is set for every kernel, since a kernel without it would
-        inherit it from the caller that compiles it first.
+        Whether the kernel allocates arrays. numba's option for this is set for every kernel, since a kernel without it
+        would inherit it from the caller that compiles it first.
     **options : dict
         Options of `numba.njit`. `forceinline` saves the call and avoids two versions: a function that is not inlined is
         compiled twice, alone and with its caller, and the versions may round differently. The process that compiles
@@ -105,7 +105,7 @@ def seconds_of_running() -> float:
 
 
 def _use_temporary_cache() -> bool:
-    """Let numba use a folder that is removed when this process ends; False where there is no such folder either."""
+    """Let numba use a folder that is removed when this process ends; False where no such folder can be made."""
     if _without_cache:
         return False
     try:

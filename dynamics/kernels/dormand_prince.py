@@ -115,7 +115,7 @@ START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(8, np.in
 
 @njit(inline="always")
 def _combine(out, base, h, row, weights, start, stop, vectors, where):
-    """out = base + h sum_j weights[j] times stage USED[row, j] on start..stop, four stages at once."""
+    """out = base + h sum_j weights[j] times stage USED[row, j], on components start..stop-1, four stages at once."""
     used = USED[row]
     for j in range(0, NUMBER[row], 4):
         w0, w1, w2, w3 = h * weights[j], h * weights[j + 1], h * weights[j + 2], h * weights[j + 3]
@@ -158,7 +158,7 @@ def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, numbe
     """Write the state at the step's end; return (error norm, whether the state is finite).
 
     The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
-    `sum_5` and `sum_3` are their sums of squares over `number` values that the vectors do not hold.
+    `sum_5` and `sum_3` are the sums of squares of these estimates over `number` values that the vectors do not hold.
     """
     y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
@@ -193,7 +193,7 @@ def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, numbe
 
 @kernel(fastmath=REASSOCIATE)
 def _scaled_norm(x, other, y, rtol, atol, shares, total, number):
-    """Root mean square of (x - other)/(atol + rtol |y|) and of `number` other values, whose squares sum to `total`."""
+    """Root mean square of (x - other)/(atol + rtol |y|) and of `number` more values, whose squares sum to `total`."""
     for i in range(x.size):
         d = (x[i] - other[i]) / (atol + rtol * abs(y[i]))
         if shares is None:
@@ -236,7 +236,7 @@ def _multiply(x, factor):
 def _trial_step(work, rates, number):
     """From the rate at the start, write a state a short step away to the scratch row; return (step, norm of the rate).
 
-    This and the next function choose the first step as scipy does (Hairer et al., Sec. II.4).
+    This function and `_choose_first_step` choose the first step as scipy does (Hairer et al., Sec. II.4).
     """
     vectors, where = work.vectors, work.where
     y, trial, zero, f = vectors[where[STATE]], vectors[where[SCRATCH]], vectors[where[OLD]], vectors[where[STAGE]]
@@ -267,7 +267,7 @@ def _choose_first_step(h0, d1, work, differences, number):
 
 @kernel(fastmath=REASSOCIATE)
 def dense_state(tau, work, out):
-    """Write the first components of the state at `tau` within the last step to `out`, after dense output was made.
+    """Write the state at `tau` within the last step to `out`, as many components as fit, after dense output was made.
 
     The polynomial y_old + x (p0 + (1-x) (p1 + x (p2 + ...))), x from 0 to 1 in the step, is expanded: the weight of
     each stage is a polynomial in x, and a state costs a sum of twelve stages. (To compute the coefficients p of each
@@ -323,7 +323,7 @@ def _nothing(h, work, arguments):
 
 @njit(inline="always")
 def _next_point(work, saves, samples):
-    """Whether the next point is a sample, and the point itself: infinity where no time is left to save."""
+    """Return whether the next point is a sample, and the point itself (infinity if no time is left to save)."""
     counts, reals = work.counts, work.reals
     if samples.at.size > 0 and counts[SAMPLED] < SAMPLES * counts[STEPS]:
         number = 1 + counts[SAMPLED] % SAMPLES
@@ -335,7 +335,7 @@ def _next_point(work, saves, samples):
 
 @njit(inline="always")
 def _record_points(loss, arguments, work, saves, samples, before, sampled):
-    """Write the states at the points up to the end of the last step; return what the next of them needs, or NOTHING.
+    """Write the states at the points up to the end of the last step; return what the next point needs, or NOTHING.
 
     `before` and `sampled` count the saves and samples of earlier calls, which the rows of this call do not hold.
     """
@@ -364,7 +364,7 @@ def _record_points(loss, arguments, work, saves, samples, before, sampled):
 
 @njit(inline="always")
 def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps):
-    """As `advance`, for a state of which the vectors may hold only a part; `arguments` hold the other values.
+    """As `advance`, for a state of which the vectors may hold a part only; `arguments` hold the other values.
 
     at_start(h, work, arguments) returns four numbers for the other values: the sum of squares of their rate at the
     start, that of its difference from the rate a step h away, both in units of the tolerance, 0, and how many values
@@ -372,8 +372,9 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
     of squares of both error estimates, 0 if all values are finite, and how many there are. A rate that needs to know
     where it is evaluated reads reals[SIZE], counts[AT_STAGE] and counts[BASE].
 
-    Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those
-    of dense output. So the rate is called at one place only: it is inlined there, and its compilation takes long.
+    Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those of
+    dense output. So the rate is called, and inlined, at one place only: each further place would compile it again,
+    which takes long.
     """
     vectors, where, reals, counts = work.vectors, work.where, work.reals, work.counts
     before, sampled, last = counts[SAVED], counts[SAMPLED], counts[STEPS] + most_steps
@@ -456,9 +457,9 @@ def advance(rate, loss, arguments, work, saves, samples, most_steps):
     """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
 
     It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
-    saves.states receives the state at the i-th time that earlier calls have not saved. With no rows, a call makes the
-    dense output of the step that contains the next time. Unless samples.at is empty, `samples` has a multiple of
-    `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them the end of the step.
+    saves.states receives the state at the i-th time that earlier calls have not saved. If `saves` has no rows, a call
+    makes the dense output of the step that contains the next time. Unless samples.at is empty, `samples` has a multiple
+    of `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them the end of the step.
     """
     return _advance(rate, loss, _nothing, _nothing, arguments, work, saves, samples, most_steps)
 
@@ -471,7 +472,7 @@ class Integrator(NamedTuple):
     advance : compiled function
         ``advance(arguments, work, saves, samples, most_steps)``, see `advance`.
     knows_loss : bool
-        Whether it computes the loss.
+        Whether `advance` computes the loss.
     """
 
     advance: Any
@@ -482,9 +483,9 @@ def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any
     """Integrator with a right-hand side, compiled and cached on disk as a whole when it is first called.
 
     A right-hand side passed as an argument from Python would be called through a pointer, which takes up to 1.1 times
-    as long, or be compiled again in every process. numba's cache tells functions apart by name and code, and a function
-    that refers to others as globals can be loaded by other processes, one that encloses them cannot. So each integrator
-    is a copy of `_compiled` with its own globals and name.
+    as long, or be compiled again in every process. numba's cache tells functions apart by name and code. Other
+    processes can load a function that refers to others as globals, but not one that holds them in a closure. So each
+    integrator is a copy of `_compiled` with its own globals and name.
 
     Parameters
     ----------

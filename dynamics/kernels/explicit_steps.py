@@ -25,7 +25,7 @@ def explicit_steps(rate, arguments, state, velocity, change, reals, size, moment
     steps : (2,) array of int
         Number of steps made, which this function counts up, and number of steps at which it ends.
     record : (N,) array of int
-        Steps after which the state is saved, all not yet passed.
+        Steps after which the state is saved; none of them has been made yet.
     saved : (N, n) array
 
     Returns

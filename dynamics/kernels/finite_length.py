@@ -30,8 +30,8 @@ class FiniteLength(NamedTuple):
 def finite_length_mean_field(state, out, layout, work, change):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
 
-    The SGD step phi of class n depends on the token counts through f only, so it does not change if the counts
-    are scaled. With the covariance (diag P - P P^T)/(T-1) of the frequencies, Euler's identities give
+    The SGD step phi of class n depends on the token counts through f only, so phi does not change if the counts are
+    scaled. With the covariance (diag P - P P^T)/(T-1) of the frequencies, Euler's identities give
 
         E phi = phi + sum_k w_k/2 d^2/ds^2 phi(f_k(s)), w_k = f_k^2/((T-1) P_k), f_k(s) = (f + s e_k)/|f + s e_k|.
 
@@ -64,7 +64,7 @@ def finite_length_mean_field(state, out, layout, work, change):
 def finite_length_quotient(state, out, lists, rates, work, change, y, first_of_row):
     """As `finite_length_mean_field`, with one value in place of all that stay equal (`kernels/quotient`).
 
-    `lists` is a Quotient, `rates` is (eta_Y, eta_Z, 1/(T-1)); `y` and `first_of_row` are scratch, too.
+    `lists` is a Quotient, `rates` is (eta_Y, eta_Z, 1/(T-1)); `work`, `change`, `y` and `first_of_row` are scratch.
     """
     log_p, tokens, drive = lists.entries[0], lists.entries[1], lists.entries[2]
     for i in range(out.size):
@@ -94,8 +94,8 @@ def _expected_step(tokens, own, number, values, first, change, work):
     """Write the expected step of the rows of Y of one class to `change`; return its expected loss.
 
     Row k of Y begins at first[k] in `values`. Each entry stands for as many tokens as `tokens` says, each output for as
-    many as `number` says; `own` is the output of the next token. Rows of `work`: f, and w, which becomes the expected
-    step of z; the others are scratch.
+    many as `number` says; `own` is the output of the next token. Row 0 of `work` holds f; row 1 holds w, which becomes
+    the expected step of z; the others are scratch.
 
     Let a = Y^T f, y_k a row of Y, r = e_n - alpha, and let a prime be d/ds along token k at s = 0. Then
     f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same holds for a with y_k in place of e_k. Only the

@@ -74,15 +74,15 @@ def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
     For a kind k, a[n, k] holds the sum over its classes other than n. The term in f_n is left out, since attention
     projects it out. `total` (C,) is scratch.
 
-    Exact, from g_n = F (I - E') W (e_n - alpha_n), where W has the rows (V-1) h_k zeta_k with
+    The exact a follows from g_n = F (I - E') W (e_n - alpha_n), where W has the rows (V-1) h_k zeta_k with
     q1 = zeta_n . zeta_n = V/(V-1) and q0 = zeta_k . zeta_n = -V/(V-1)^2:
     a[n, k] = (V-1)^2/(V-1+exp(V h_n)) [q0 sum_j (I-E')_kj h_j + (q1 - q0) (I-E')_kn h_n].
-    Leading: a[n, k] = -gamma_n beta_nk with beta_nk = E'_kn.
+    To leading order (`leading`), a[n, k] = -gamma_n beta_nk with beta_nk = E'_kn.
 
     Let class k be of kind a and class n of kind b, with N_a and N_b classes; root = sqrt(N). Then G = F^T F has one
-    value G_ab for each pair of kinds, plus own_square_a on the diagonal. It acts on vectors that are constant on each
-    kind as the matrix M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the basis of unit vectors), and multiplies
-    vectors that sum to 0 over each kind by own_square. So for k != n
+    value G_ab for each pair of kinds, plus own_square_a on the diagonal. On vectors that are constant on each kind, G
+    acts as the matrix M_ab = own_square_a delta_ab + sqrt(N_a N_b) G_ab (in the basis of unit vectors), and it
+    multiplies vectors that sum to 0 over each kind by own_square. So for k != n
     (G^{-1})_kn = (M^{-1})_ab/sqrt(N_a N_b) - delta_ab/(N_a own_square_a).
     """
     C = u.size

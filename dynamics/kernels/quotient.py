@@ -21,11 +21,12 @@ class Quotient(NamedTuple):
         z_s' = eta_Z sum_{c,k} D f_k (g_k - f_k (f . g)).
 
     A is the number of tokens that k stands for, B the number of outputs that O stands for. C is p_c times the number of
-    classes that drive one value y, D is p_c times the number of classes that drive one logit s.
+    classes that contribute to the rate of one value y, D is p_c times the number of those that contribute to the rate
+    of one logit s.
 
     With the residual connection the last entry is the query token q, and u = (f + e_q)/sqrt(2) replaces f. The logits
-    then follow z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k), both sums without k = q: what LN projects
-    out is along f on the other tokens, and attention projects this out anyway.
+    then follow z_s' = eta_Z sum_{c,k} D u_k (g_k - 2 u_k sum_k A u_k g_k), both sums without k = q: on the tokens other
+    than q, what LN projects out is a multiple of f, which attention projects out anyway.
     """
 
     ranges: Ints  # (kinds, 6) first and last + 1 of the entries, of the outputs and of the pairs

@@ -1,9 +1,9 @@
 """Random draws: numpy's SFC64 stream, binomial by inversion or rejection, multinomial, class by inversion.
 
-Each way to draw a binomial has a case in which it makes whole runs of SGD faster than the other ways would: inversion
-of several sequences in one loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times (classes with
-hundreds of tokens, of which a batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5 at 1e5), the
-quick acceptance in rejection 3.3 times.
+For each way to draw a binomial there is a case in which whole runs of SGD are faster with it than with the other ways:
+inversion of several sequences in one loop 3.3 times (Syn-Small, batches of 128), inversion one by one 1.9 times
+(classes with hundreds of tokens, of which a batch has few sequences), rejection 2.0 times (Syn-Medium, T-1 = 1000; 3.5
+at 1e5), the quick acceptance in rejection 3.3 times.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TAIL = 3.6541528853610088
 
 
 def _ziggurat():
-    """Width of each layer's box per unit of a 53-bit place, number of places inside the box above, heights (257,)."""
+    """(width of each layer/2^53, 2^53 times the width of the layer above over this width, heights (257,))."""
     area = _TAIL * math.exp(-0.5 * _TAIL**2) + math.sqrt(math.pi / 2.0) * math.erfc(_TAIL * math.sqrt(0.5))
     edge = np.zeros(257)
     edge[0], edge[1] = area * math.exp(0.5 * _TAIL**2), _TAIL
@@ -60,7 +60,7 @@ def random(stream):
     """Uniform double in [0, 1): the same numbers as numpy's Generator(SFC64).random().
 
     `stream` (4,) uint64 is the state of numpy.random.SFC64; the draw advances it. The generator is written out here,
-    because a call of numpy's from compiled code costs four times as much, and binomials need little else.
+    because calling numpy's from compiled code takes four times as long, and drawing binomials takes little other time.
     """
     result, stream[0], stream[1], stream[2], stream[3] = _advance(stream[0], stream[1], stream[2], stream[3])
     return np.float64(result >> _11) * _DOUBLE
@@ -92,7 +92,7 @@ def _inversion(stream, n, p, log_q):
 
 @kernel(fastmath=REASSOCIATE)
 def _inversions(u, n, p, log_q, mass, k):
-    """Write Binomial(n[a], p), p <= 1/2, to k[a] for uniform u[a], all in one loop over the masses; mass scratch."""
+    """Write Binomial(n[a], p), p <= 1/2, to k[a] for uniform u[a], all in one loop over the masses."""
     odds = p / (1.0 - p)
     longest = maximum(n)
     for a in range(k.size):
@@ -190,7 +190,7 @@ def log_mass(k, n, p):
 
 @kernel(fastmath=EXACT)
 def acceptance(k, n, p):
-    """Probability to accept proposal k: its binomial mass over its mass as a proposal times exp(_EXCESS/variance)."""
+    """Probability to accept proposal k: (binomial mass of k)/(mass of the proposals at k)/exp(_EXCESS/variance)."""
     if not 0.0 <= k <= n:
         return 0.0
     mean = n * p
@@ -208,13 +208,15 @@ def acceptance(k, n, p):
 
 @kernel(fastmath=EXACT)
 def _rejections(stream, n, p, k, values):
-    """Write Binomial(n[a], p), n p (1 - p) >= _LEAST_VARIANCE, p <= 1/2, to k[a]; values (3 sequences,) scratch.
+    """Write Binomial(n[a], p), n p (1 - p) >= _LEAST_VARIANCE, p <= 1/2, to k[a].
 
-    Rejection from normals with the binomial's mean, variance and skewness, rounded to integers. On that grid the
-    binomial's mass differs from the proposals' by a relative O(1/variance): at large variance the logarithm of the
-    ratio, times the variance, tends to a polynomial in g, which is -(g^4 - 6 g^2 + 3)/48 at p = 1/2. The bounds
-    _EXCESS (above) and _SHORT + _SHORT_4 g^4 (below) hold from _LEAST_VARIANCE on, so that 97 to 100 % of the
-    proposals are accepted without computing the mass.
+    `values` (3 sequences,) is scratch.
+
+    Rejection: the proposals are normals, transformed to the binomial's mean, variance and skewness, and rounded. On the
+    integers the binomial's mass differs from the proposals' by a relative O(1/variance): at large variance the
+    logarithm of the ratio, times the variance, tends to a polynomial in the normal g, which is -(g^4 - 6 g^2 + 3)/48 at
+    p = 1/2. The bounds _EXCESS (above) and _SHORT + _SHORT_4 g^4 (below) hold from _LEAST_VARIANCE on, so that 97 to
+    100 % of the proposals are accepted without computing the mass.
     """
     g, v, surplus = values[: k.size], values[k.size : 2 * k.size], values[2 * k.size : 3 * k.size]
     normals(stream, g)
@@ -230,10 +232,10 @@ def _rejections(stream, n, p, k, values):
 
 @kernel(fastmath=EXACT)
 def multinomial(stream, n, conditional, log_q, counts, values):
-    """Write Multinomial(n, p) to each column of counts (m, sequences) floats; cost independent of n.
+    """Write Multinomial(n, p) to each column of counts (m, sequences), floats; the cost does not depend on n.
 
-    Token by token, for all sequences at once, the count of token i is drawn from the binomial of the number that is
-    left, with probability conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is
+    Token by token, for all sequences at once, the count of token i is drawn from Binomial(number of draws left,
+    conditional[i]), conditional[i] = p_i/(p_i + ... + p_{m-1}). log_q[i] is
     ln(1 - min(conditional[i], 1 - conditional[i])); values (>= 3 sequences,) is scratch.
     """
     last = counts.shape[0] - 1
@@ -262,10 +264,10 @@ def multinomial(stream, n, conditional, log_q, counts, values):
 
 @kernel(fastmath=EXACT, allocates=True)  # the sort does
 def draw_classes(stream, cumulative, drawn):
-    """Write independent classes with the prior whose cumulative sums are given to `drawn`, in increasing order.
+    """Draw independent classes from the prior with the sums `cumulative`; write them to `drawn` in increasing order.
 
-    With more draws than classes, it draws how often each class occurs: SGD on two classes of infinitely long sequences
-    is then 13 times faster with batches of 5000, 6 times with 500.
+    If there are more draws than classes, the function draws how often each class occurs: SGD on two classes of
+    infinitely long sequences is then 13 times faster with batches of 5000, 6 times with 500.
     """
     S = cumulative.size
     if drawn.size <= S:

@@ -1,4 +1,4 @@
-"""Gradient of the loss of one drawn sequence, or of four of one class, one per vector lane; Eqs. (3)-(4).
+"""Gradient of J = -loss for one drawn sequence, or for four of one class, one per vector lane; Eqs. (3)-(4).
 
 Four sequences at once are 1.7 times faster (Syn-Small, and Syn-Medium with one query, in batches of 128).
 """
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 
 class Logits(NamedTuple):
-    """Decoder logits, and the gradient with respect to them and to the logits of attention."""
+    """Decoder logits Y, and the gradient of J with respect to Y and to the logits z of attention."""
 
     Y: Floats  # (rows, columns)
     dY: Floats
@@ -93,7 +93,7 @@ def add_gradient(logits, rows, slots, f, weight, target, query_position, g, r):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _combine_rows_4(Y, rows, f, r):
-    """r[a] = sum_i f[i, a] Y[rows[i], :] for four sequences a; rows come in fours."""
+    """r[a] = sum_i f[i, a] Y[rows[i], :] for four sequences a; the number of rows is a multiple of four."""
     for a in (0, 2):
         r0, r1 = r[a], r[a + 1]
         for j in range(r0.size):
@@ -141,7 +141,7 @@ def _softmax_error_4(r, column, last_multiplicity, shifted, overlap, odds):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
-    """dY[rows[i]] += d_i = sum_a f[i, a] r[a] and g[i] = Y[rows[i]] . d_i; rows come in pairs.
+    """dY[rows[i]] += d_i = sum_a f[i, a] r[a] and g[i] = Y[rows[i]] . d_i; the number of rows is even.
 
     The last column of the dot product counts last_multiplicity times.
     """
@@ -168,10 +168,10 @@ def _add_rows_4(Y, dY, rows, f, r, last_multiplicity, g):
 def add_gradient_4(logits, rows, slots, f, lanes, weight, target, query_position, g, r, lane_values):
     """`add_gradient` of `lanes` <= 4 sequences of one class at once; return the sum of their losses.
 
-    f (m, 4), m a multiple of 4, is 0 in the unused lanes and rows, so that they add nothing. With u the decoder
-    input and r the error, f . g and u . g follow from (Y^T u) . r, and sum_a f_a g_a from the same sum over
-    sequences that dY needs: no product of each sequence with each row is left. g (m,), r (8, columns) and
-    lane_values (3, 4) are scratch.
+    f (m, 4), m a multiple of 4, is 0 in the unused lanes and rows, so that they add nothing. With u the decoder input
+    and r the error, f . g and u . g follow from (Y^T u) . r, and sum_a f_a g_a from the same sum over sequences that dY
+    needs, so that no product of each sequence with each row is computed. g (m,), r (8, columns) and lane_values (3, 4)
+    are scratch.
     """
     Y, dY, dz, query_row = logits.Y, logits.dY, logits.dz, target.query_row
     error, shifted = r[:4], r[4:].reshape(-1)

@@ -39,7 +39,7 @@ class Classes(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working memory; m is the largest number of tokens of a class, L a multiple of 4, the sequences held at once."""
+    """Working memory; m: most tokens of a class; L: number of sequences held at once, a multiple of 4."""
 
     drawn: Ints  # (B,) drawn classes; B = 0 stands for the expectation over classes
     places: Ints  # (2, m + 3)
@@ -87,7 +87,7 @@ def counted_attention(z, slots, counts, e, total, f):
 
 @kernel(fastmath=EXACT, forceinline=True)
 def _rare_attention(z, slots, counts, f, a):
-    """Write q up to a factor to f[:, a], return |q|^2; for a sequence with logits far below others of its class."""
+    """Write a multiple of q, whose logits may be far below others of its class, to f[:, a]; return its squared norm."""
     largest = -math.inf
     for i in range(slots.size):
         if counts[i, a] > 0.0:
@@ -101,10 +101,10 @@ def _rare_attention(z, slots, counts, f, a):
 
 @kernel(fastmath=EXACT, forceinline=True)
 def _tokens_that_occur(classes, n, f, first, places, used_f):
-    """Write rows, slots and f of the tokens in sequences first..first+3; return their number, the query's place.
+    """Write rows, slots and f of the tokens in sequences first..first+3; return their number and the query's place.
 
-    f (m, sequences) belongs to class n; places is (2, >= m + 3), used_f is (>= m + 3, 4). Tokens with f = 0 fill the
-    number up to a multiple of four; the query's place is -1 where the query does not occur.
+    f (m, sequences) belongs to class n; places is (2, >= m + 3), used_f is (>= m + 3, 4). Tokens with f = 0 are added
+    until the number is a multiple of four; the query's place is -1 where the query does not occur.
     """
     start, used, query_position = classes.indptr[n], 0, -1
     for i in range(f.shape[0]):
@@ -127,7 +127,7 @@ def _tokens_that_occur(classes, n, f, first, places, used_f):
 def batch_gradient(stream, state, gradient, classes, seq_len, scratch):
     """Add the gradient of mean J over one batch to `gradient`, [z slots, Y]; return the batch's mean loss -J.
 
-    seq_len = contextual tokens, 0 for infinite.
+    `seq_len` is the number of contextual tokens, 0 for infinite sequences.
     """
     drawn, places, used_f, g, r = scratch.drawn, scratch.places, scratch.used_f, scratch.g, scratch.r
     num_slots, columns = classes.num_slots, classes.num_columns

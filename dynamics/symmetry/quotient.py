@@ -2,10 +2,10 @@
 
 The different values are: z of each different token in a type of queries; Y of a shared token on the next tokens of each
 kind, and on the V - N outputs that are no next token; Y of a token of one class, of kind c, on its own next token, on
-those of the other classes of each kind, and on the rest. Whether another class has the same query does not matter:
-neither Y of a shared token nor, therefore, the softmax of a class depends on this. With the residual connection it does
-matter, through the row of the query token: then next tokens of classes with the same query are other values than those
-of classes with other queries.
+those of the other classes of each kind, and on the rest. Whether two classes have the same query does not matter: Y of
+a shared token does not depend on it, and so the softmax of a class does not either. With the residual connection it
+does matter, through the row of the query token: then Y has different values on next tokens of classes with the same
+query and on those of classes with other queries.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
 
 
 def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
-    """Column of `y_own` for each output as each class sees it, (S, num_columns), own next tokens not yet told apart."""
+    """Column of `y_own` for each output as seen by each class, (S, num_columns); own next tokens not yet separate."""
     kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
     by_output = np.argsort(classes.next_index)
     places = np.append(1 + kind[by_output], 1 + C)[:num_columns]

@@ -64,9 +64,9 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     ----------
     system : System
     at_most : float, optional
-        Largest allowed ratio of state values to those of the full system, and of kinds to classes (for a
-        ModifiedDecoder, of the work for the inverse of G). None: there must be fewer state values, and fewer kinds
-        than classes.
+        Largest allowed ratio of the number of state values to that of the full system, and of the number of kinds to
+        that of classes (for a ModifiedDecoder, of the work for the inverse of G). None: there must be fewer state
+        values, and fewer kinds than classes.
 
     Returns
     -------

@@ -22,7 +22,7 @@ class ConservedSum(NamedTuple):
     Attributes
     ----------
     terms : int
-        Number of additions behind one value of its rate.
+        Number of additions behind one value of the rate of the sum.
     weight : float
         sum_j m_j.
     scale : (...) array
@@ -58,7 +58,7 @@ class System(ABC):
         `from_function` if its code reads t.
     compiled : Integrator or None
         Integrator with the right-hand side, made by `kernels.dormand_prince.integrator_of`. A subclass must declare its
-        own, since it may change the right-hand side.
+        own integrator, since it may change the right-hand side.
     norm_weights : (size,) array or None
         Weight of each state value in the mean squares of the compiled integrator, sum 1; None: equal weights.
     eta_Y : float
@@ -115,7 +115,7 @@ class System(ABC):
 
     @abstractmethod
     def write_rate(self, state: Floats, out: Floats) -> float | None:
-        """Write d(state)/dt to `out`; return the loss if the kernel computes it on the way, else anything."""
+        """Write d(state)/dt to `out`; return the loss if the kernel computes it on the way, else any value."""
 
     @cached_property
     def size(self) -> int:
@@ -124,7 +124,7 @@ class System(ABC):
 
     @property
     def multiplications(self) -> float:
-        """Estimate for one evaluation and its part of a step: each state value takes the time of some 50 (measured)."""
+        """Multiplications that take as long as an evaluation and its part of a step: 50 per state value (measured)."""
         return 50.0 * self.size
 
     @cached_property
@@ -271,7 +271,7 @@ def checked_classes(classes: Any) -> SequenceClasses:
 
 
 def require_one_class_per_next_token(classes: SequenceClasses, name: str) -> None:
-    """Raise when several classes share a next token: the modified flow (8) is defined without that."""
+    """Raise when several classes share a next token: the modified flow (8) is not defined for them."""
     if classes.next_tokens.size != classes.num_classes:
         raise InputError(
             f"expected classes with different next tokens for {name} (Eq. 8 decouples one row per next token), "

@@ -95,13 +95,13 @@ class MeanField(System):
     def needs_quotient(self) -> bool:
         """Whether the state of all classes is so large that, by default, its quotient by declared kinds is integrated.
 
-        Then no run needs to make steps of the full system.
+        In this case no run needs to make steps of the full system.
         """
         return self.carries_quotient and self.size > LARGEST_FULL
 
     @cached_property
     def z_initial(self) -> Floats:  # type: ignore[override]
-        """(Q, M) attention logits at t = 0; zeros are read-only, the same for all systems of these classes."""
+        """(Q, M) attention logits at t = 0; zeros are one read-only array, which all systems of these classes share."""
         return self.classes.kept.get_or_make("zeros", b"", self._zeros)
 
     def _zeros(self) -> Floats:

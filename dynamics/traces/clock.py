@@ -79,9 +79,9 @@ class TraceClock:
     def relaxation(self) -> float | None:
         """Rate kappa at which the velocity of the heavy ball follows the gradient; None without momentum.
 
-        Let r be the rate factor and tau = r i/(1 - mu) the time after i updates. In this time the flow with velocity is
-        x' = w, w' = kappa (F(x) - w); mu^i = exp(-kappa tau) gives kappa = -(1 - mu) ln(mu)/r. From w(0) = 0 a constant
-        F gives x = F t with the t of this clock, to leading order in 1 - mu.
+        Let r be the rate factor and tau = r i/(1 - mu) the time after i updates. With tau as time, the flow with
+        velocity is x' = w, w' = kappa (F(x) - w); mu^i = exp(-kappa tau) gives kappa = -(1 - mu) ln(mu)/r. From
+        w(0) = 0 a constant F gives x = F t with the t of this clock, to leading order in 1 - mu.
         """
         if self.momentum == 0.0:
             return None

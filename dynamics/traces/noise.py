@@ -90,7 +90,7 @@ def covariance_between_times(
 
 
 def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) -> Floats:
-    """States (k, n) of the mean path: after steps with momentum if these are few, else of the flow, delayed by it."""
+    """States (k, n) of the mean path: by steps with momentum if these are few, else by the flow at delayed times."""
     kappa, rows = clock.relaxation, np.arange(times.size)
     to_updates = (1.0 - clock.momentum) / clock.rate_factor
     if kappa is not None and times[-1] * to_updates <= MOST_UPDATES:
@@ -111,7 +111,7 @@ def _mean_states(mean: FiniteLengthMeanField, clock: TraceClock, times: Floats) 
 
 
 def _ends(times: Floats, time_scale: float) -> Floats:
-    """Ends of the intervals: `times`, with times between so that intervals are about even in ln(1 + t/time_scale)."""
+    """Ends of intervals of about equal length in ln(1 + t/time_scale): `times`, and further times between them."""
     u = np.log1p(np.concatenate([[0.0], times]) / time_scale)
     found: list[float] = []
     for start, end, time in zip(u[:-1], u[1:], times, strict=True):

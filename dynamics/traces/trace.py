@@ -235,7 +235,12 @@ class Trace:
 def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
     """Return a quantity with a leading axis of seeds."""
     least = 0.0 if name == "attention" else -ATTENTION_TOLERANCE
-    array = finite_array(name, values, at_least=least, advice="give probabilities, or nats: -ln and -sum c ln c")
+    array = finite_array(
+        name,
+        values,
+        at_least=least,
+        advice="give attention as probabilities, loss (-ln alpha) and entropy (-sum c ln c) in nats",
+    )
     axes = AXES[name]
     if array.ndim == len(axes):
         array = array[None]

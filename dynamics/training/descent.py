@@ -270,7 +270,7 @@ class SGD(SGDSettings):
         Sequences per step. None: the gradient of the expectation over classes, which is deterministic
         gradient descent and requires seq_len=None.
     seq_len : int or None
-        Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on it.
+        Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on T.
     momentum : float
         Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
     optimizer : {"sgd", "adam"}
@@ -358,7 +358,7 @@ def sgd(
     batch_size : int or None
         Sequences per step. None: the gradient of the expectation over classes; requires seq_len=None.
     seq_len : int or None
-        Contextual tokens T-1; None: infinite. Cost and memory do not depend on it.
+        Contextual tokens T-1; None: infinite. Cost and memory do not depend on T.
     momentum : float
         Heavy ball, v <- momentum v + d, x <- x - eta v.
     optimizer : {"sgd", "adam"}

@@ -127,7 +127,7 @@ def fluctuations(
     Returns
     -------
     Fluctuations
-        After a failure or Ctrl-C: at the times that were reached, with status and message of its trajectory.
+        After a failure or Ctrl-C: at the times that were reached, with status and message in its `trajectory`.
 
     Raises
     ------
@@ -241,7 +241,8 @@ class LinearNoise(System):
 
         One count at a time varies, as a Poisson variable. That the sum of the counts is fixed makes no difference,
         because g_n does not change when all counts are scaled. Means are taken by a Gauss rule, which is exact where
-        g_n is a polynomial of degree NODES - 1 in one count; the result is of first order in 1/(T-1) across counts.
+        g_n is a polynomial of degree NODES - 1 in one count; joint variations of several counts enter to first order in
+        1/(T-1) only.
         """
         mean, L = self.mean, self.mean.layout
         if mean.seq_len is None:
@@ -291,7 +292,8 @@ class LinearNoise(System):
 def poisson_nodes(mean: Floats) -> tuple[Floats, Floats]:
     """Gauss rule for Poisson variables of the given means (n,): nodes and weights, (n, NODES) each.
 
-    Golub-Welsch on the recurrence of the Charlier polynomials, diagonal k + mean, off-diagonal sqrt(k mean).
+    By the method of Golub and Welsch, from the recurrence of the Charlier polynomials (diagonal k + mean, off-diagonal
+    sqrt(k mean)).
     """
     k = np.arange(NODES)
     jacobi = (k + mean[:, None])[..., None] * np.eye(NODES)
@@ -301,7 +303,7 @@ def poisson_nodes(mean: Floats) -> tuple[Floats, Floats]:
 
 
 def _central_differences(rate: Callable[[Floats, Floats], object], at: Floats) -> Floats:
-    """d rate/d at_i as row i, (n, n); rate(at, out) writes n values."""
+    """Derivative of the rate with respect to at[i] as row i, (n, n); rate(at, out) writes n values."""
     rows = np.empty((at.size, at.size))
     moved, below = at.copy(), np.empty(at.size)
     for i, row in enumerate(rows):

@@ -1,4 +1,4 @@
-"""What a run of symmetric classes keeps: one value in place of all that stay equal, and how to make all from it."""
+"""What a run of symmetric classes keeps: one value in place of all that stay equal; how all are made from these."""
 
 from __future__ import annotations
 

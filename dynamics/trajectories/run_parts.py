@@ -100,7 +100,7 @@ class Decoder(NamedTuple):
 
 
 def _is_dense(run: Any) -> bool:
-    """Whether the file of a run has z and attention of all tokens, or of a class of each kind."""
+    """Whether the file of a run has z and attention: of all tokens or, for large classes, of one class of each kind."""
     if _large_representatives(run) or not run.has_z or not run.classes:
         return True
     queries, tokens = run.z_initial.shape
@@ -108,7 +108,7 @@ def _is_dense(run: Any) -> bool:
 
 
 def _large_representatives(run: Any) -> Representatives | None:
-    """The values of one class of each kind, of a run of more classes than are listed one by one."""
+    """Values of one class of each kind, if the classes of the run are too many to be listed one by one; else None."""
     large = isinstance(run.classes, SymmetricClasses) and run.classes.is_large
     return run.representatives if large else None
 

@@ -44,7 +44,7 @@ Value = TypeVar("Value")
 
 
 class _MayLack(Generic[Value]):
-    """Field that a system may lack, kept as None; with `what`, there is no default, and reading None raises InputError.
+    """Field that a system may lack, kept as None; with `what` it has no default, and reading None raises InputError.
 
     In a run with one value in place of all that stay equal, the array of all classes is made when it is first read.
     """
@@ -73,9 +73,9 @@ class _MayLack(Generic[Value]):
 class Trajectory:
     """One run at the saved times `t`, with its observables.
 
-    Reading an observable that the system does not have (attention logits, attention, loss, decoder) raises
-    InputError. Only two readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and
-    `transition` without `save_decoder`.
+    Reading what the system does not have (attention logits, attention, loss, decoder) raises InputError. Only two
+    readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and `transition` without
+    `save_decoder`.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class Trajectory:
         return {name: value for name, value in vars(self).items() if name not in FUNCTIONS}
 
     def changed(self, **values: Any) -> Trajectory:
-        """Return a copy with other values of some attributes; without dense output.
+        """Return a copy with other values of some attributes, without dense output.
 
         Unlike `dataclasses.replace` it does not read the other attributes, which a system may lack, unless logits or Y
         change.
@@ -191,7 +191,7 @@ class Trajectory:
     def keep_system(
         self, states_at: Callable[[Floats], Floats], again: Callable[[Floats], Trajectory] | None = None
     ) -> None:
-        """Keep two functions of increasing times in the run, (N,), for its states, (N, size), and for a run with Y.
+        """Keep two functions of increasing times (N,) in the run: one returns its states (N, size), one the run with Y.
 
         `__call__` and `transition` use them. They hold the system; they are neither saved nor sent to other processes.
         """
@@ -606,7 +606,7 @@ class Trajectory:
 
     @cached_property
     def _decoded(self) -> Trajectory:
-        """The run on representatives with its decoder, which is made once for all kinds."""
+        """The run of one class of each kind with its decoder; it is made once for all kinds."""
         return self if self.representatives and self.representatives.Y is not None else self._with_decoder()
 
     def _with_decoder(self) -> Trajectory:

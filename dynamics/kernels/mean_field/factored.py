@@ -2,11 +2,11 @@
 
 The rate of a row of Y whose token occurs in one class n is eta_Y p_n f_l (e_n - alpha_n): the product of a number and
 of a row that all tokens of the class share. So the state of such a row at a stage is its value at the start of the step
-and a sum of these products, and neither the stage states nor the stage derivatives of these rows are ever written. A
-step then reads Y once per stage and writes it once.
+plus a sum of such products over earlier stages, and neither the stage states nor the stage derivatives of these rows
+are ever written. A step then reads Y once per stage and writes it once.
 
-The vectors hold z and the rows of tokens that several classes share. Steps, step control and dense output are those of
-`dormand_prince`, except for the order of sums.
+The vectors of the integrator hold z and the rows of tokens that several classes share. Steps, step control and dense
+output are those of `dormand_prince`, except for the order of sums.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _logits(n, r, state, Y, stages, weights, entries, factors):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def factored_rate(state, out, entries, factors, work):
-    """Write the rate of z and of the shared rows to `out`, and that of the rows of one class to `factors`."""
+    """Write the rate of z and of rows of shared tokens to `out`; the rate of all other rows to `factors`."""
     number = _stages_of(work, factors)
     stages, weights = factors.stages[:number], factors.weights[:number]
     stage = work.where[STAGE + work.counts[AT_STAGE]] - STAGE
@@ -185,7 +185,7 @@ def factored_rate(state, out, entries, factors, work):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _rows_at_end(h, work, arguments):
-    """Write the rows of one class at the end of a step; see `dormand_prince._advance`."""
+    """Write the rows in `factors` at the end of a step; see `at_end` of `dormand_prince._advance`."""
     factors = arguments[1]
     Y, Y_new = factors.Y[work.where[STATE]], factors.Y[work.where[OLD]]
     rtol, atol = work.reals[RTOL], work.reals[ATOL]
@@ -220,7 +220,7 @@ def _rows_at_end(h, work, arguments):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _rows_at_start(h, work, arguments):
-    """Sums over the rows of one class, which start at 0; see `dormand_prince._advance`."""
+    """Sums over the rows in `factors`, which are 0 at the start; see `at_start` of `dormand_prince._advance`."""
     factors, atol = arguments[1], work.reals[ATOL]
     first, second = work.where[STAGE] - STAGE, work.where[STAGE + 1] - STAGE
     error, pace = factors.error, factors.pace

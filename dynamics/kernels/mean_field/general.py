@@ -39,8 +39,8 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
     z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (d_n - f_n (f_n . d_n)), d_n = dJ_n/df_n
 
     Let g_n = Y (e_n - alpha_n). Without residual connection u = f and d = g. With it (query >= 0),
-    u = (f + e_q)/|f + e_q| and d = (I - u u^T) g/|f + e_q|. There |f + e_q|^2 = 2 + 2 f_q, where f_q is the entry of f
-    for the query token q as a contextual token (the last token does not attend to itself).
+    u = (f + e_q)/|f + e_q| and d = (I - u u^T) g/|f + e_q|. In this case |f + e_q|^2 = 2 + 2 f_q, where f_q is the
+    entry of f for the query token q as a contextual token (the last token does not attend to itself).
 
     The arrays of a `Layout` are stacked, since a call from Python costs 0.1 microseconds per argument:
     entries (3, nnz) uint32: where the row of Y starts in the state, slot of z, whether the entry is the first to touch
@@ -57,7 +57,7 @@ def mean_field(state, out, entries, weights, classes, prior, constants, work):
 
 @kernel(fastmath=EXACT)
 def mean_field_of_three_columns(state, out, entries, weights, classes, prior, constants, work):
-    """Two next tokens and the shared column: loops of a known length take half the time."""
+    """Three output columns, two next tokens and the shared column: loops of a known length take half the time."""
     return _rate(3, state, out, entries, weights, classes, prior, constants, work)
 
 
@@ -193,10 +193,10 @@ def _through_residual(m, query_entry, scale, shrink, g_query, overlap, c, g):
 def three_column_rate(state, out, entries, weights, classes, prior, constants, work):
     """Write d(state)/dt with three output columns to `out`, without the loss; arguments as in `mean_field`.
 
-    For small systems, whose time goes to latencies and instructions, not to memory: each step of the computation runs
-    over all classes at once, so that exponentials fill vector registers and no class waits for another. It takes 0.6 of
-    the time of `mean_field_of_three_columns` (Syn-Small to t = 1e4), which it calls with the residual connection and at
-    large logits.
+    This kernel is for small systems, whose time goes to latencies and instructions, not to memory: each step of the
+    computation runs over all classes at once, so that exponentials fill vector registers and no class waits for
+    another. It takes 0.6 of the time of `mean_field_of_three_columns` (Syn-Small to t = 1e4). With the residual
+    connection, and at large logits, it calls that kernel.
 
     `work` (4, W) holds, for all classes: c; logits and their exponentials; sums of c Y, and 1/|c|. W is at least the
     number of entries and four times the number of classes, rounded up to `LANES`.

@@ -19,10 +19,11 @@ def mean_field_jacobian(state, v, out, entries, weights, classes, prior, constan
     Arguments as in `general.mean_field`; `work` is (SCRATCH_ROWS, W). `log_p_change` (nnz,) changes ln P as well: the
     attention of an entry depends on ln P + z, so it is added to the change of the entry's logit.
 
-    The equations of `general.mean_field` are differentiated class by class along v = (z., Y.), where a dot marks a
-    change, x. is the change of ln P + z and <.> a sum: f. = f (x. - <f^2 x.>), r. = Y.^T f + Y^T f.,
-    alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the error e = e_n - alpha. The product rule gives the
-    changes of f e^T and of f o (g - f (f . g)). The loss changes by -e . r.
+    The equations of `general.mean_field` are differentiated class by class along v = (z., Y.), where a dot after a
+    symbol marks its change, x. is the change of ln P + z, and <.> is a sum over entries or columns:
+    f. = f (x. - <f^2 x.>), r. = Y.^T f + Y^T f., alpha. = alpha (r. - <alpha r.>), g. = Y. e - Y alpha. with the error
+    e = e_n - alpha.
+    The product rule gives the changes of f e^T and of f o (g - f (f . g)). The loss changes by -e . r.
     """
     num_slots, num_columns, last = int(constants[0]), int(constants[1]), constants[2]
     eta_Y, eta_Z = constants[3], constants[4]

@@ -6,8 +6,8 @@ once for each class that has the token; here the rows of Y are read in order, on
 logits of all classes, is read repeatedly, and it stays in the cache. The order of every sum is the same for any
 division into parts.
 
-Entries are (class, row of Y) pairs: `f` lists them class by class, the arrays `by_row` row by row; `place` maps the
-first order to the second.
+Entries are (class, row of Y) pairs: `f` lists them class by class, the arrays `by_row` row by row; `place` gives the
+place of each entry of `f` in `by_row`.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def checked_name(kind: str, name: Any) -> str:
 
 
 def require_names(name: Any, **names: Iterable[Any]) -> None:
-    """Check the name of a system, and those of its state, parameters, time and observables, each of them once."""
+    """Check the name of a system, and those of its state, parameters, time and observables; none may occur twice."""
     checked_name("system", text("name", name))
     seen: dict[str, str] = {}
     for kind, listed in names.items():

@@ -108,7 +108,7 @@ def _largest_rate(rates: Floats, row: Floats) -> float:
 
 
 def _rates(system: System, rng: np.random.Generator, count: int) -> Floats:
-    """Rates at states around the start, (count, size): half of the states differ by an addition, half by factors."""
+    """Rates (count, size) at random states: half are the start plus random numbers, half the start times factors."""
     start = system.initial_state()
     rows: list[Floats] = []
     for trial in range(20 * count):
@@ -155,7 +155,7 @@ def _null_space(rates: Floats) -> Floats:
 
 
 def _recognised(row: Floats) -> tuple[Floats, list[Fraction] | None]:
-    """Coefficients rounded to simple fractions, and the fractions; `row` and None if an entry is near no fraction."""
+    """Coefficients rounded to simple fractions, and the fractions; (`row`, None) if an entry is near no fraction."""
     exact = [Fraction(float(each)).limit_denominator(LARGEST_DENOMINATOR) for each in row]
     rounded = np.array([float(each) for each in exact])
     if np.abs(rounded - row).max() > ROUNDING * max(1.0, np.abs(row).max()):

@@ -262,7 +262,7 @@ def assignments(expressions: Sequence[sympy.Expr]) -> list[Statement]:
 
 
 def product_statements(expressions: Sequence[sympy.Expr], moving: Mapping[Any, sympy.Symbol]) -> list[Statement]:
-    """Statements for the derivative of `expressions` when the symbols `moving` change: forward differentiation.
+    """Statements for the derivative of `expressions` when the symbols in `moving` change (forward differentiation).
 
     Each common subexpression is differentiated with respect to earlier ones, so that the code is about twice as long as
     that of the expressions, whatever the number of symbols.

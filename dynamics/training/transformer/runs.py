@@ -38,9 +38,9 @@ class TransformerRun:
         Attention map of the lowest layer on one validation sequence: row query position, column key position; NaN
         where a position may not attend. Other rows sum to 1.
     entropy : (N,) array
-        Mean attention entropy of that layer over the validation text, nats.
+        Mean attention entropy of the lowest layer over the validation text, nats.
     tokens : tuple of str
-        Words of that sequence, one per position.
+        Words of the validation sequence in `attention`, one per position.
     loss : (N,) array
         Mean cross entropy of the next word over the validation text, nats.
     change : (N,) array

@@ -49,7 +49,7 @@ def train_transformer(
     **settings : dict
         Settings of the training, of the model and of the text:
 
-        - `learning_rate` must be given: the rate of all parameters, per iteration (mean gradient of a batch).
+        - `learning_rate` must be given: the rate of all parameters, per iteration, for the mean gradient of a batch.
         - `num_layers` = 1.
         - `seed` = 0, of the start, of the batches and of `shuffle`. On the CPU of one machine the same seed gives the
           same bits.
