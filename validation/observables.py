@@ -159,7 +159,7 @@ def winner_share(run: Trajectory) -> float:
 
 
 def phase_of(winner: float, transition: float, end: float, speed: float) -> int:
-    """Phase at the time `end`, an index into PHASES: of `winner_share`, the transition (inf: never), `late_speed`."""
+    """Phase at the time `end`, an index into PHASES, from `winner_share`, the transition (inf: never), `late_speed`."""
     if winner > WINNER_SHARE:
         return WINNER
     if not transition <= end:

@@ -310,7 +310,7 @@ def simulated_errors(
     covariance = np.atleast_2d(np.cov(each, rowvar=False)) * share
 
     def left(values: Floats) -> Floats:
-        """Whitened residuals, after subtracting the part that the estimate from them fits."""
+        """Whitened residuals, without the part that a change of the parameters explains."""
         return (values - (values @ G.T) @ J.T) @ weights.inverse.T
 
     around = left(runs)

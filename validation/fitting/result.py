@@ -70,8 +70,8 @@ def noise_weights(
 
         F(t, t') = f(t) f(t') exp(-|ln t - ln t'|),
 
-    independent of the other observations at its time. Averages over seeds divide C; they do not divide F. `dependent`
-    is the number of observations at one time that follow from the others.
+    and 0 with the other observations. Averages over seeds divide the covariance C of the linear noise by their number;
+    they do not divide F. `dependent` is the number of observations at one time that follow from the others.
     """
     N, m = change.shape
     # Where symmetry cancels the noise, rounding and tolerances may leave a negative number.
