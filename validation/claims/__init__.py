@@ -155,7 +155,7 @@ def _in_order(register: Register) -> list[Claim]:
 
 
 def task(function: Callable[..., Any], entry: Claim) -> tuple[Any, ...]:
-    """Return the call of `function` on a claim in another process; for a register's folder, it runs the files first."""
+    """Return a call of `function` on a claim for another process; it runs the files of a user's register first."""
     folder = register_in_use().folder
     return (function, entry) if folder is OURS.folder else (_of_register, str(folder), function, entry.id)
 

@@ -90,7 +90,10 @@ def two_classes(ratio: float, overlap: float) -> float:
 
 
 def grows(ratio: float, overlap: float, mean: float) -> Measured:
-    """Rate of a common token; its sign is changed where the token falls by theory, that is where f_1.f_2 `mean` < 1."""
+    """Rate of a common token; its sign is changed where the token falls by theory, that is where f_1.f_2 `mean` < 1.
+
+    `mean` is that of f_1l/f_2l and f_2l/f_1l.
+    """
     return Measured(two_classes(ratio, overlap) * np.sign(overlap * mean - 1), at_least=0.0, error=IDENTITY_ERROR)
 
 

@@ -52,7 +52,7 @@ WITH_DISTINCT = replace(FLOWS, num_classes=(2, 6), num_distinct=(1, 4))
 def leaves_bounds(
     instance: Instance, rung: str, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
 ) -> Measured | None:
-    """How far ln chi of a dominant token lies outside [2 f(0)^2 B, 2 B], over B; classes without distinct tokens are left out.
+    """How far ln chi of a dominant token lies outside [2 f(0)^2 B, 2 B], over B, for classes with distinct tokens.
 
     A distance of `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
     """

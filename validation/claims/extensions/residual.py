@@ -123,7 +123,7 @@ TURNED = Requirement(
     defining=True,
 )
 CLEAR = Requirement(
-    "a clear pull of the own query",
+    "a clear pull by the classes of its own query",
     f"drift of such a token at the start, by the modified flow with the residual, over the largest >= {CLEAR_PULL:g}",
     largest_pull,
     at_least=CLEAR_PULL,
