@@ -70,7 +70,7 @@ def noise_weights(
 
         F(t, t') = f(t) f(t') exp(-|ln t - ln t'|),
 
-    and no covariance with the other observations. The covariance of the linear noise of the mean, C, is that of one
+    and no further covariance with other observations. The covariance of the linear noise of the mean, C, is that of one
     run over the number of seeds; F is not divided. `dependent` is the number of observations at one time that follow
     from the others.
     """
