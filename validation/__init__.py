@@ -1,4 +1,4 @@
-"""Validation: the register of claims, checked rung by rung, each with a verdict and a negative control."""
+"""Validation: the register of claims, each checked on rungs of the ladder, with a verdict and a negative control."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Attacked:
 
 
 def targets(entries: Sequence[Claim]) -> list[tuple[Claim, int]]:
-    """Claims, and the numbers of their properties that must hold on a whole domain."""
+    """Pairs of a claim and the number of one of its properties, for all properties that must hold on a whole domain."""
     return [
         (entry, number)
         for entry in entries

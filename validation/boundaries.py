@@ -55,7 +55,7 @@ def boundary(
     momentum : float
         Heavy-ball momentum.
     most_evaluations : int, optional
-        Points that are measured at most; default the instances on which `validate` measures the claim at level full.
+        Largest number of points; default the number of instances on which `validate` measures the claim at level full.
 
     Returns
     -------

@@ -93,9 +93,9 @@ def compute(
     -------
     xarray.Dataset
         sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in
-        batch-size-1 steps: `momentum_clock` of the step. The attributes are all settings, and the transition times
-        where their theory applies (not for Adam, a random or given start, weight decay, unequal priors, or shared
-        next tokens).
+        batch-size-1 steps: `momentum_clock` of the step. The attributes of the dataset hold all settings. They also
+        hold the theory's transition times, except for Adam, a random or given start, weight decay, unequal priors, or
+        shared next tokens.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def compare(
         One seed or several.
     classes : SequenceClasses
     eta_Y : float
-        Learning rate of the decoder, per update of the trace (over its `rate_factor`).
+        Learning rate of the decoder, per update of the trace, divided by its `rate_factor`.
     eta_Z : float
         Learning rate of attention, per update of the trace.
     observables : sequence of str, optional

@@ -131,7 +131,7 @@ def attention(classes: SequenceClasses, Z: Floats) -> Floats:
 def gradient(classes: SequenceClasses, at: Embedding) -> tuple[float, Embedding]:
     """Expected objective J of Eq. (2), nats, and its derivative by each parameter, derived by hand without Y and Z.
 
-    The attended sum is normalised by the norm of the sum of embeddings, as in practice, not of that of one-hot
+    The attended sum is divided by the norm of the sum of embeddings, as in practice, not by that of the sum of one-hot
     vectors. The two norms are equal if K = I.
     """
     from scipy.special import softmax  # a worker of a sweep needs none

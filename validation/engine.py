@@ -49,9 +49,9 @@ class Case:
 
 @dataclass
 class Control:
-    """Results of a wrong theory: numbers of instances measured and failed, the worst failure, and its numbers.
+    """Results of a wrong theory: how many instances were measured and failed, the worst of them, and all numbers.
 
-    `pairs` holds the statement's number and the control's own, by instance.
+    `pairs` holds, for each instance, the statement's number and that of the wrong theory.
     """
 
     tried: int = 0
@@ -71,7 +71,7 @@ class Control:
 
     @property
     def mirrors(self) -> bool:
-        """Whether its numbers follow from the statement's own by a factor and a shift, or from their inverses."""
+        """Whether the control's numbers are a factor times the statement's numbers, or their inverses, plus a shift."""
         pairs = np.array(self.pairs).reshape(-1, 2)
         pairs = np.unique(pairs[np.isfinite(pairs).all(axis=1)], axis=0)
         if len(pairs) < 4:
@@ -228,7 +228,7 @@ def push(
 
 
 def proofs_of(entry: Claim) -> Iterator[Measured]:
-    """Give the numbers of a claim's derivations and interval proofs; as controls, what these must reject.
+    """Give the numbers of a claim's derivations and interval proofs, and, as controls, those of forms they must reject.
 
     They prove the corrected statement if the claim corrects the printed one.
     """

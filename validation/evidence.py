@@ -125,8 +125,8 @@ class Evidence:
     ) -> None:
         """Add a negative control: a number computed from a wrong theory, which must fail; arguments as for `holds`.
 
-        The number must not follow from the statement's own number: such a control could not find an error in it, and
-        the verdict says so (`snapdyn.validation.results.verdict_of`).
+        The number must not follow from the statement's own: such a control could not find an error in the statement's
+        number, and the verdict says so (`snapdyn.validation.results.verdict_of`).
         """
         self._add("control", what, rung, measured, at_most, at_least)
 

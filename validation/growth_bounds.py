@@ -81,13 +81,13 @@ def common_growth(classes: EqualClasses, t: Floats) -> Floats:
 
 
 def lower_bound(classes: EqualClasses, t: Floats) -> Floats:
-    """Lower bound of ln chi for t <= t0', own.
+    """Lower bound of ln chi for t <= t0', derived here.
 
     With x = f_n.f_k: B' = (eta_Z/K) gamma (K-1) x beta and, by conservation, z_c' = -K (1-x) B'. The norms of the
     distinct parts grow by (ln |c~|^2)' <= 2 B', so x falls no faster than exp(-2 (K+1) B), and (K-1) x beta >= (K-1) x
-    E' no faster than A exp(-4 (K+1) B), A = `Overlap.least`: B >= ln(1 + 4 (K+1)/K A Gamma)/(4 (K+1)); then chi >=
-    exp(2 f0^2 B), Eq. (12). And Gamma = eta_Z (K/(2 eta_Y)) ((V-1)/V)^2 u^2 with u/(eta_Y s) falling in s and, at
-    eta_Y s = ln V, u >= ln V - OMEGA: from (45), with u = ln V - d, d <= exp(-d).
+    E' >= A exp(-4 (K+1) B), A = `Overlap.least`: B >= ln(1 + 4 (K+1)/K A Gamma)/(4 (K+1)); then chi >= exp(2 f0^2 B),
+    Eq. (12). For the bound of Gamma = eta_Z (K/(2 eta_Y)) ((V-1)/V)^2 u^2: u/(eta_Y s) falls in s, and u >= ln V -
+    OMEGA at eta_Y s = ln V, since there u = ln V - d with d <= exp(-d), by (45).
     """
     K, start = classes.num_classes, classes.overlap
     x = 4 * (K + 1) / K * start.least * least_common_growth(classes, t)
@@ -102,7 +102,7 @@ def least_common_growth(classes: EqualClasses, t: Floats) -> Floats:
 
 
 def upper_bound(classes: EqualClasses, t: Floats, too_large: float = 1.0) -> Floats:
-    """Upper bound of ln chi with leading beta, own, A = `Overlap.most` over `too_large`.
+    """Upper bound of ln chi with leading beta, derived here; A is `Overlap.most` over `too_large`.
 
     It is derived like `lower_bound`: f_n.f_k falls at least as fast as exp(-2 K (1-x)^2 B), so B <= ln(1 + 4 a
     A Gamma)/(4 a K), a = (1-x)^2, and chi <= exp(2 B), Eq. (12).

@@ -401,7 +401,7 @@ def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[st
 
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
-    """t0 of the rarest class, batch-size-1 steps; for V < 4, without t0, twice the time of its peak of gamma."""
+    """t0 of the rarest class, batch-size-1 steps; for V < 4, where t0 does not exist, twice its t* (peak of gamma)."""
     # A class of probability p is visited s = p t times, so its times are those of K = 1 over p.
     V, rarest = classes.vocab_size, float(classes.prior.min())
     factor, kind = (1, "end") if V >= 4 else (2, "peak")

@@ -226,7 +226,7 @@ class _Law:
         return [x + s / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(state, *slopes, strict=True)], fastest
 
     def record(self, state: Sequence[Floats], found: Response) -> float:
-        """Update what was found with the state; returns (eta_Z/eta_Y) U^2, U about V h."""
+        """Update `found` by the state; return (eta_Z/eta_Y) U^2, U about V h."""
         A, lost, z, path = state
         found.z = z
         _, miss, own, drive, size = self.frozen(A)

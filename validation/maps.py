@@ -115,7 +115,7 @@ AXES = {
 
 
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
-    """Minus the margin of `prop` on two equal classes; what is no axis is eta_Y = 1, V = 1000 or t = 1e4."""
+    """Minus the margin of `prop` on two equal classes; without an axis, eta_Y is 1, V is 1000 and t is 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
     x, y = ((AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes)
 

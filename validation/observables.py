@@ -53,8 +53,8 @@ def transition_excess(loss: ArrayLike, vocab_size: int) -> Floats:
 
     gamma is proportional to u/(V-1+exp(u)), u the lead of the right logit over the others; its slope vanishes where
     (u-1) exp(u) = V-1, and there alpha = exp(u)/(V-1+exp(u)) = 1/u. It can be measured on any run: alpha = exp(-loss),
-    and u is the lead that gives this loss. The paper does not have it; the test compares its zero with t* of Lemma 9's
-    modified flow.
+    and u is the lead that gives this loss. It is not in the paper; a test of the package compares its zero with
+    the t* of the modified flow (Lemma 9).
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def transition_time(run: Trajectory) -> float:
     """Measured time of the transition in batch-size-1 steps; inf: not by the end of the run.
 
     The time is that of the event "transition" (`transition_event`) of an integration; otherwise it follows from the
-    loss at the saved times. SGD needs the decoder, from which the expected loss of infinitely long sequences is
-    computed, on the clock of the momentum; the noisy loss of a drawn batch would cross too early.
+    loss at the saved times. A run of SGD needs its decoder: the loss is then the expected one of infinitely long
+    sequences, on the clock of the momentum, since the noisy loss of a drawn batch would cross too early.
     """
     classes, settings, t = run.require_classes(), run.parameters, run.t
     located = [event.t for event in run.events if event.name == "transition"]
@@ -159,7 +159,7 @@ def winner_share(run: Trajectory) -> float:
 
 
 def phase_of(winner: float, transition: float, end: float, speed: float) -> int:
-    """Phase at the time `end`, an index into PHASES: of `winner_share`, the transition (inf: never), `late_speed`."""
+    """Phase at the time `end`, an index into PHASES, from `winner_share`, the transition (inf: never), `late_speed`."""
     if winner > WINNER_SHARE:
         return WINNER
     if not transition <= end:

@@ -1,7 +1,7 @@
 """Runs behind the fine phase diagrams: grids of equal classes, with few runs by scaling and one class per run.
 
-The mean field is integrated on one class. Eq. (10) is the quadrature of its orbit, as in
-`analytic.single_common_token_orbit`, here for many settings together. Eq. (13) is its closed form.
+The mean field is integrated on one class. Eq. (10) is solved by Runge-Kutta steps along the orbit of
+`analytic.single_common_token_orbit`, for many settings together. Eq. (13) is evaluated by its closed form.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def transition_times(settings: Sections, vocab_size: Floats, num_classes: Floats
 def phases(settings: Sections, common_probability: Floats, eta_Z: Floats) -> Floats:
     """Phase at the end (eta_Z, common_probability), an index into `observables.PHASES`.
 
-    The mean field is integrated in each cell. Eq. (10) is the orbit of many cells at once, and one loss for all.
+    The mean field is integrated in each cell. Eq. (10) is solved along the orbits of many cells at once, and all cells
+    have the same loss.
     """
     classes, run = settings["classes"], settings["run"]
     times = log_times(run["first"], run["last"], run["count"])
@@ -145,7 +146,7 @@ def _mean_fields(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) ->
 
 
 def _orbits(settings: Sections, times: Floats, P: Floats, eta_Z: Floats) -> Runs:
-    """`_mean_fields` under Eq. (10) with exact beta; the loss is ln(1 + (V-1) exp(-V h)), independent of eta_Z."""
+    """As `_mean_fields`, under Eq. (10) with exact beta; the loss is ln(1 + (V-1) exp(-V h)), whatever eta_Z."""
     K, V, eta_Y = settings["classes"]["num_classes"], settings["classes"]["vocab_size"], settings["system"]["eta_Y"]
     many_K, many_V, many_eta_Y = np.full((3, eta_Z.size), [[K], [V], [eta_Y]], dtype=float)
     loss = np.log1p((V - 1) * np.exp(-V * analytic.h(times / K, eta_Y, V)))
@@ -206,9 +207,9 @@ def _closed_form(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, 
 def orbits(times: Floats, P: Floats, K: Floats, V: Floats, eta_Y: Floats, eta_Z: Floats, beta: str) -> Floats:
     """Logits (C, N, 1 + d) of Eq. (10), "exact" or "leading" beta, by Runge-Kutta steps along the orbit.
 
-    In terms of tau (C, 1 + N) = eta_Z/K int gamma dt, which starts at 0: z_l' = f_l^2 X, z_c = -K sum_l z_l.
-    z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2, r_l = p_l/p_d with the dominant token d, so that w = 2 z_d. The steps are even
-    in ln(tau_0 + tau), where w is smooth: tau_0 is the tau at which the first rate would give w = 1.
+    In terms of tau (C, 1 + N) = eta_Z/K int gamma dt, which starts at 0, z_l' = f_l^2 X with X = xi_n/gamma, and
+    z_c = -K sum_l z_l. So z_l = -ln(1 - r_l^2 (1 - exp(-w)))/2 with r_l = p_l/p_d and w = 2 z_d for the dominant token
+    d. The steps are even in ln(tau_0 + tau), where w is smooth: tau_0 is the tau at which the first rate gives w = 1.
     """
     Gamma = analytic.gamma_integral(times, eta_Y[:, None], V[:, None], K[:, None])
     tau = np.column_stack([np.zeros(K.shape), eta_Z[:, None] / K[:, None] * Gamma])

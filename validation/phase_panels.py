@@ -58,7 +58,7 @@ class Theory:
 
     @property
     def driven_by_transition(self) -> Floats:
-        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4; below 1 growth under Eq. (10) is linear until t0."""
+        """4 A Gamma(t0) = 2 K (K-1) u_+^2 (eta_Z/eta_Y)/rho0^4; below 1, ln chi grows about like Gamma until t0."""
         u = _known(lambda V: analytic.u_plus(V), self.V)
         return 2 * self.K * (self.K - 1) * u**2 * self.eta_Z / (self.eta_Y * self.rho0**4)
 

@@ -108,7 +108,7 @@ class Property:
         ``measure(instance)`` returns a Measured; None where the run failed or a number is not available. The instance
         of a Box is a mapping of its parameters.
     domain : Family, Box or None
-        Instances of which the statement speaks, as wide as its words; None: it speaks of its cases only.
+        All instances of which the statement speaks; None: it speaks of its cases only.
     conditions : tuple of Requirement
         Conditions of the statement; outside them it is measured too, to show the boundary.
     controls : mapping of str to callable

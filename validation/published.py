@@ -108,7 +108,8 @@ def figure_6(
     Parameters
     ----------
     seeds : sequence of int
-        Seeds of every cell. The last columns have heavy tails at Q = 1: ten seeds are too few there for sharp means.
+        Seeds of every cell. At Q = 1 the entropies have heavy tails for eta_Z = 2 and 3 at ratio 10: ten seeds are too
+        few for sharp means there.
     observable : callable
         ``observable(trajectory)`` gives the number that is compared; an observable other than the default serves as a
         control.

@@ -24,10 +24,10 @@ def random_attention(
 ) -> Floats:
     """Random unit attention vectors f_n (B, K, M), M = num_common + K, with |lambda_1(E)| at most `largest` (B,).
 
-    Token profiles are drawn from Dirichlet distributions. Each class holds a random half of the common tokens; class 0
-    of every fifth instance holds none, so it overlaps no other. Class n has the random logits of query n modulo
-    num_queries. Scaling the common part by s and giving the rest to one distinct token per class scales E by s^2: s
-    puts |lambda_1| at `largest`, or as near as unit vectors allow.
+    Token profiles are drawn from Dirichlet distributions. In half of the instances each class holds all common tokens,
+    in the others each with probability 1/2; class 0 of every fifth instance holds none, so it overlaps no other. Class
+    n has the random logits of query n modulo num_queries. Scaling the common part by s and giving the rest to one
+    distinct token per class scales E by s^2: s puts |lambda_1| at `largest`, or as near as unit vectors allow.
     """
     B, K = largest.size, num_classes
     shared = rng.dirichlet(np.full(num_common, 0.7), size=(B, K)) * np.exp(

@@ -162,7 +162,7 @@ def latex_text(text: str, keep_ends: bool = False) -> str:
 
 
 def latex_words(text: str) -> str:
-    """Text as `latex_text`, with mathematics in it, such as eta_Y and V >= 10 K^2, as letters and indices."""
+    """Text as `latex_text` gives it; mathematics, such as eta_Y and V >= 10 K^2, becomes letters and indices."""
     commands = {"text": "", "italic": r"\textit", "sub": r"\textsubscript", "sup": r"\textsuperscript"}
     parts = ((commands[kind], latex_text(part, keep_ends=True)) for kind, part in pieces(" ".join(text.split())))
     return "".join(f"{command}{{{part}}}" if command else part for command, part in parts if part)

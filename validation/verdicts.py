@@ -58,7 +58,8 @@ def validate(
         Called as progress(done, total, names) whenever a claim starts or is finished, with the names of the claims
         that run; at the end with an empty text.
     jobs : int, optional
-        Processes; default all cores. 1, or a single claim, runs in this process. The numbers do not depend on it.
+        Number of processes; default one per core. With 1, or for a single claim, everything runs in this process. The
+        results do not depend on `jobs`.
     seed : int
         Root of the draws of the searches; another seed searches the same domains with other instances.
 

@@ -118,7 +118,7 @@ def elasticity(s: Numbers, eta_Y: Numbers, vocab_size: Numbers) -> Floats:
 
 
 def log_error(u: Floats, vocab_size: int) -> Floats:
-    """ln of V/(V-1+exp(u)), u = V h: the error |e_n - alpha_n| over its start."""
+    """ln of V/(V-1+exp(u)), u = V h: the error |e_n - alpha_n| over its value at t = 0."""
     late = u - np.log(vocab_size) + np.log1p((vocab_size - 1) * np.exp(-u))
     return -np.where(u < 30, np.log1p(np.expm1(np.minimum(u, 30)) / vocab_size), late)
 

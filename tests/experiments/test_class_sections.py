@@ -109,7 +109,7 @@ def test_symmetric_classes_in_any_number(tmp_path: Path, capsys: pytest.CaptureF
     assert run.classes == sd.symmetric_classes(kinds, 2, 10**10)
     assert run.of_class(1).attention.shape == (2, 1, 2)
     assert main(["check", str(file)]) == 2
-    assert "of these, received 2000000002 classes" in " ".join(capsys.readouterr().err.split())
+    assert "of these classes, received 2000000002 classes" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

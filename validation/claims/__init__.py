@@ -36,7 +36,7 @@ def chosen_claims(only: str | Iterable[str] | None) -> list[Claim]:
     if wanted is None:
         return list(CLAIMS.values())
     if not wanted:
-        raise InputError("expected at least one claim id, received none; leave them out for all")
+        raise InputError("expected at least one claim id, received none; leave the ids out to get all")
     CLAIMS.load_named(wanted)
     chosen: set[str] = set()
     for name in sorted(wanted):
@@ -155,7 +155,7 @@ def _in_order(register: Register) -> list[Claim]:
 
 
 def task(function: Callable[..., Any], entry: Claim) -> tuple[Any, ...]:
-    """Return the call of `function` on a claim in another process; for a register's folder, it runs the files first."""
+    """Return a call of `function` on a claim for another process; it runs the files of a user's register first."""
     folder = register_in_use().folder
     return (function, entry) if folder is OURS.folder else (_of_register, str(folder), function, entry.id)
 

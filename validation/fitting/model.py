@@ -240,8 +240,8 @@ def profile(
 ) -> tuple[Floats, Floats]:
     """Profile of the weighted squares of target (N, m) minus theory over one parameter, as `Fit.profile` returns it.
 
-    `x` and `covariance` are the estimates and their covariance, in coordinates. The squares are scaled such that the
-    curvature at the estimates is that of the covariance.
+    `x` and `covariance` are the estimates and their covariance, in coordinates. The squares are scaled such that their
+    curvature at the estimates agrees with `covariance`.
     """
     j, middle = model.free.index(name), POINTS // 2
     others = [i for i in range(x.size) if i != j]
@@ -310,7 +310,7 @@ def simulated_errors(
     covariance = np.atleast_2d(np.cov(each, rowvar=False)) * share
 
     def left(values: Floats) -> Floats:
-        """Whitened residuals, after subtracting the part that the estimate from them fits."""
+        """Whitened residuals, without the part that a change of the parameters explains."""
         return (values - (values @ G.T) @ J.T) @ weights.inverse.T
 
     around = left(runs)

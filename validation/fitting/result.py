@@ -70,8 +70,9 @@ def noise_weights(
 
         F(t, t') = f(t) f(t') exp(-|ln t - ln t'|),
 
-    independent of the other observations at its time. Averages over seeds divide C; they do not divide F. `dependent`
-    is the number of observations at one time that follow from the others.
+    and no further covariance with other observations. The covariance of the linear noise of the mean, C, is that of one
+    run over the number of seeds; F is not divided. `dependent` is the number of observations at one time that follow
+    from the others.
     """
     N, m = change.shape
     # Where symmetry cancels the noise, rounding and tolerances may leave a negative number.
@@ -149,7 +150,7 @@ def visible_misfit(J: Floats, weights: Weights) -> float:
 
 
 def visible_share(square: float, lacking: float) -> float:
-    """Fraction s with s^2 `square` = `lacking`: the square of a change in a test, and what the test needs to reject."""
+    """Fraction s with s^2 `square` = `lacking`: `square` is that of a change, and a test rejects from `lacking` on."""
     return float(np.sqrt(lacking / square)) if square > 0 else np.inf
 
 

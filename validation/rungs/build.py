@@ -170,7 +170,7 @@ def climb(
 ) -> tuple[tuple[Rung, ...], dict[str, str]]:
     """Run rungs from the finest to the coarsest; return those that have complete runs, and why the others do not.
 
-    The approximation of a rung below absent rungs includes theirs.
+    If the rungs just above a rung are absent, its approximation includes theirs.
     """
     rungs: list[Rung] = []
     absent: dict[str, str] = {}

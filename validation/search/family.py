@@ -252,9 +252,10 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             yield self.draw(seed, FIRST_CORNER + i)
 
     def _corner(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
-        """Draw at ends of the ranges, or at V = K or K + 1, 2 classes, equal rates, multiples of t0; extreme P and p_n.
+        """Draw an instance at extreme values, with extreme P and p_n.
 
-        The values stay inside the ranges, and the supports of the classes are kept.
+        These are the ends of the ranges, V = K or K + 1, 2 classes, equal rates, or a duration of 1, 2 or 1e6 t0. The
+        values stay inside the ranges, and the supports of the classes are kept.
         """
 
         def one_of(bounds: tuple[Any, Any], *others: Any) -> Any:

@@ -275,6 +275,6 @@ def require_dense(classes: SequenceClasses) -> None:
     if size > memory.ALWAYS_FREE and size > free:
         raise InputError(
             f"expected classes whose dense table and overlaps fit into the free memory of {free / 2**30:.3g} GiB, at "
-            f"most about {int(S * math.sqrt(free / size))} of these, received {S} classes and {M} tokens; use fewer "
-            "classes or tokens"
+            f"most about {int(S * math.sqrt(free / size))} of these classes, received {S} classes and {M} tokens; use "
+            "fewer classes or tokens"
         )

@@ -217,7 +217,8 @@ CLAIMS = (
         "softmax(z), and from some time on raises it at all times.", grade="proved",
         conclusion=(
             "Proved for |mu_l| > 0 that are not all equal: the slowest entry has the least attention, and its logit "
-            "rises last. The formulas are verified by sympy for three tokens. In between the entropy may turn again."
+            "rises last. The formulas are verified by sympy for three tokens. Between the first fall and the last rise "
+            "the entropy may turn again."
         ),
         properties=(
             symbolic("dH/dz_l and the first fall", entropy_left, "M = 3", {"variance over 4": {"constant": 4}}),

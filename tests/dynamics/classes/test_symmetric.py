@@ -108,7 +108,7 @@ def test_what_needs_all_classes_says_so() -> None:
             "reduce='auto' or True for 1000000",
         ),
         (lambda: classes.gram(), "the overlaps of 1000000000000000 classes to fit"),
-        (lambda: sd.check(classes, 1.0, 1.0), r"dense table and overlaps fit .* at most about \d+ of these"),
+        (lambda: sd.check(classes, 1.0, 1.0), r"dense table and overlaps fit .* at most about \d+ of these classes"),
     ]
     for call, words in calls:
         with pytest.raises(InputError, match=words):

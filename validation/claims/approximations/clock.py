@@ -88,8 +88,8 @@ CLAIM = Claim(
     source="Eq. (10), Theorem 4",
     title="Attention follows Eq. (10) on the clock of the training steps",
     statement=(
-        "Attention follows Eq. (10), a plain sum over classes, on the clock t of the training steps on which gamma "
-        "takes s = t/K. Corrected: each class carries its prior p_n; without p_n, (10) runs K times faster than SGD."
+        "Attention follows Eq. (10), a plain sum over classes, where t counts the training steps and gamma is taken at "
+        "s = t/K. Corrected: each class carries its prior p_n; without p_n, (10) runs K times faster than SGD."
     ),
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n}f_n\circ\dots\ \to\ \dot z_m=\eta_Z\gamma\sum_{n}p_n\,f_n\circ\dots",
     conditions=(

@@ -64,7 +64,7 @@ def first_gaps(instance: Instance) -> list[float]:
 
 
 def largest_first_gap(instance: Instance) -> Measured:
-    """Larger of the two gaps."""
+    """Larger of the two gaps of `first_gaps`."""
     return Measured(max(first_gaps(instance)), at_least=LEAST_GAP)
 
 
@@ -85,7 +85,7 @@ def at(vocab_size: float, share: float = 0.03) -> Instance:
 
 
 def gap_of(instance: Instance, rungs: list[str]) -> Measured:
-    """Largest gap of z between each of these rungs of flows and the rung above it."""
+    """Largest gap of z between a rung of `rungs`, which are flows, and the rung above it."""
     t = np.geomspace(1, instance.t_end, 12)
     gaps = ladder(instance.classes, instance.eta_Y, instance.eta_Z, t, seeds=0, max_steps=1).gaps.gap
     return Measured(gaps.sel(rung=rungs, observable="z").max(), at_most=TOLERANCE)

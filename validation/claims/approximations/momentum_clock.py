@@ -69,10 +69,10 @@ def descent(instance: Instance) -> Trajectory:
 
 
 def lag_over_steps(instance: Instance) -> float:
-    """D/(i-D) (1+x)/(1-x), x = eta t.
+    """D/(i-D) (1+x)/(1-x), with the lag of D = mu/(1-mu) steps and x = eta t.
 
-    The fall of the loss between two times is their difference times a gradient, whose relative change is x. Up to D
-    steps there is no bound D/(i-D); the value where it is 1 is then used. x may exceed 1 outside the conditions.
+    The fall of the loss between two times is their difference times a gradient, whose relative change is x. Up to 2 D
+    steps 1 takes the place of D/(i-D). x may exceed 1 outside the conditions, so 1-x is taken as 0.5 at least.
     """
     mu, x = momentum_of(instance), change(instance)
     lag = mu / (1 - mu)

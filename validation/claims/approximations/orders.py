@@ -13,7 +13,10 @@ def fits() -> dict[str, Fit]:
 
 
 def distance(name: str, wrong: bool = False) -> Measured:
-    """Distance from theory of a fitted order, or of a `wrong` theory's; the bound allows noise and further terms."""
+    """Distance of a fitted order, or of the `wrong` theory's, from the order that theory gives.
+
+    The bound allows for noise and for further terms of the fit.
+    """
     fit = fits()[name]
     order = fit.wrong_order if wrong else fit.order.corrected
     return Measured(abs(order - fit.expected), at_most=min(fit.order.margin(), DECISIVE))

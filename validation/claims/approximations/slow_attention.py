@@ -38,8 +38,9 @@ FIRST = 1e-3  # u at which tokens of the law turn: it is the limit of small u
 def turn(smaller: float, larger: float, num_classes: int) -> tuple[float, float]:
     """K (eta_Z/eta_Y) u^2 at which the logits of distinct tokens of half of K classes turn, and its law; K/V = 1e-5.
 
-    f_n of the halves has the parts `smaller` and `larger` of the common token, and one distinct token. eta_Z/eta_Y is
-    such that by the law the tokens of the second half turn at u = eta_Y t/K = FIRST.
+    The common token has the entry `smaller` of f_n in the first half of the classes and `larger` in the second half;
+    each class has one distinct token. With the eta_Z/eta_Y that is chosen, the tokens of the second half turn, by the
+    law, at u = eta_Y t/K = FIRST.
     """
     K, c, u = num_classes, np.array([smaller, larger]), np.linspace(0.8, 1.05, 1001) * FIRST
     law = analytic.turn_of_distinct_tokens_of_many_classes(c)[1]
@@ -82,8 +83,8 @@ CLAIM = Claim(
         "With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. How "
         "much larger eta_Y must be depends on the classes and on t_end: by linear response the decoder's memory must "
         "be less than xi_n. No value of eta_Z/eta_Y is small enough for all classes and times: for K -> infinity "
-        "classes of unequal profiles, K << V and u = eta_Y t/K << 1, the tokens that fall later stop rising at a "
-        "fixed K (eta_Z/eta_Y) u^2. Under Eq. (10), whose decoder depends only on the present attention, the same "
+        "classes of unequal profiles, K << V and u = eta_Y t/K << 1, some distinct tokens rise at first and fall from "
+        "a fixed K (eta_Z/eta_Y) u^2 on. Under Eq. (10), whose decoder depends only on the present attention, these "
         "tokens rise in the runs measured here."
     ),
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
@@ -92,11 +93,12 @@ CLAIM = Claim(
         "by linear response, memory over xi_n plus 10 times the largest |change of ln f| is below 1 up to t_end",
     ),
     conclusion=(
-        "How much larger depends on the classes and on the duration: no ratio eta_Z/eta_Y is small enough for all. "
-        "Under the condition the sign of the rate is tested; a law for the time at which tokens of unequal profiles "
-        "turn is tested to 0.5 %. A token of the stored instance theorem2a-strong-slow falls at eta_Z/eta_Y = 0.001 "
-        "by t = 20000/eta_Y, by {theorem2a-strong-slow:.1e} of the largest logit; a token of the instance of finding "
-        "F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} standard errors), and rises under Eq. (10)."
+        "How much larger eta_Y must be depends on the classes and on the duration: no ratio eta_Z/eta_Y is small "
+        "enough for all. Under the conditions the sign of the rate is tested; a law for the time at which tokens of "
+        "unequal profiles turn is tested to 0.5 %. A token of the stored instance theorem2a-strong-slow falls at "
+        "eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by {theorem2a-strong-slow:.1e} of the largest logit; a token of the "
+        "instance of finding F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} standard errors), and rises under Eq. "
+        "(10)."
     ),
     expected="conditional",
     properties=(

@@ -83,7 +83,7 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
 
 
 def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0) -> Measure:
-    """Largest of(instance, flow) (N, ...), with its time."""
+    """Largest entry of ``of(instance, flow)`` (N, ...), with its time."""
 
     def measure(instance: Instance) -> Measured | None:
         run = original_flow(instance)
@@ -131,7 +131,7 @@ def beta_over_all_outputs(instance: Instance, run: OriginalFlow) -> Floats:
 
 
 def spread_by_overlap(instance: Instance, run: OriginalFlow) -> Floats:
-    """S over its bound, the largest G_kj U_j, j != k, plus exp(S) sum_m G_km U_m/(V-1)."""
+    """S over its bound: the largest G_kj U_j, j != k, plus exp(S) times the largest sum_m G_km U_m/(V-1), G = I+E."""
     G = instance.gram
     pairs = ((G - np.eye(len(G))) * run.U[:, None, :]).max(axis=(1, 2))
     rest = np.exp(np.minimum(run.S, 300.0)) * (run.U @ G).max(axis=1) / (instance.vocab_size - 1)

@@ -52,7 +52,7 @@ LINEAR = ALLOWANCE * SMALL
 def compared(at: Instance, drift: Floats, tokens: Tokens | None = None) -> Measured:
     """`drift` (Q, M) against the rates of Eq. (10) by dense linear algebra at z(0), t_end, over what rounding allows.
 
-    Both routes solve linear systems with the Gram matrix, so some hundred roundings grow by its condition number.
+    Both routes solve linear systems with the Gram matrix, so its condition number amplifies some hundred roundings.
     """
     expected, g = drift_at_end(at)
     size = (at.prior * np.linalg.norm(g, axis=1)).max()

@@ -80,9 +80,9 @@ def row_sum(instance: Instance) -> float:
 
     xi_n is w.((V-1) h_n E_n + h) with w = (I+E_o)^{-1} E_n, o the other classes, h_k = h(p_k t). If E_o h <= h, entry
     by entry, the spectral radius of E_o is at most 1 (Collatz and Wielandt), so (I - E_o^2)^{-1} has no negative entry
-    and h.w = ((I - E_o) h).(I - E_o^2)^{-1} E_n >= 0; the other term is positive since I + E_o is. h is concave in
-    p_k t, so h_j/h_k <= max(1, p_j/p_k). For equal priors |lambda_1(E)| <= 1/sqrt(K-2) is enough (Cauchy and Schwarz).
-    With a single common token every entry of w is positive without a condition.
+    and h.w = ((I - E_o) h).(I - E_o^2)^{-1} E_n >= 0; the term with w.E_n is positive since I + E_o is positive
+    definite. h is concave in p_k t, so h_j/h_k <= max(1, p_j/p_k). For equal priors |lambda_1(E)| <= 1/sqrt(K-2) is
+    enough (Cauchy and Schwarz). With a single common token every entry of w is positive without a condition.
     """
     K = instance.num_classes
     if K < 3 or common_tokens(instance.classes).size == 1:

@@ -90,7 +90,10 @@ def two_classes(ratio: float, overlap: float) -> float:
 
 
 def grows(ratio: float, overlap: float, mean: float) -> Measured:
-    """Rate of a common token; its sign is changed where the token falls by theory, that is where f_1.f_2 `mean` < 1."""
+    """Rate of a common token; its sign is changed where the token falls by theory, that is where f_1.f_2 `mean` < 1.
+
+    `mean` is that of f_1l/f_2l and f_2l/f_1l.
+    """
     return Measured(two_classes(ratio, overlap) * np.sign(overlap * mean - 1), at_least=0.0, error=IDENTITY_ERROR)
 
 
@@ -122,7 +125,7 @@ CLAIM = Claim(
         "one query",
         "common parts of the classes proportional: P(l|n) = rho_l tau_n",
         "one class per next token",
-        "mean field: by linear response, the decoder's memory lowers the common logits' rate by less than its size",
+        "mean field: by linear response, the decoder's memory slows but does not reverse the fall of the common logits",
     ),
     conclusion=(
         "Under (10) it holds for one query and proportional common parts; in the mean field the decoder's memory of "

@@ -32,7 +32,7 @@ CLAIM = Claim(
     conditions=(
         "a single common token",
         "one class per next token",
-        "mean field: by linear response, the decoder's memory lowers the common logit's rate by less than its size",
+        "mean field: by linear response, the decoder's memory slows but does not reverse the fall of the common logit",
     ),
     conclusion=(
         "Holds under (10) for one common token, at any priors and correlation; in the full mean field the token can "

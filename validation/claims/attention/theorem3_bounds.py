@@ -52,7 +52,7 @@ WITH_DISTINCT = replace(FLOWS, num_classes=(2, 6), num_distinct=(1, 4))
 def leaves_bounds(
     instance: Instance, rung: str, missed: float = 0.0, exponent: float = 2.0, clock: bool = True
 ) -> Measured | None:
-    """How far ln chi of a dominant token leaves [2 f(0)^2 B, 2 B], over B, any class with a distinct token.
+    """How far ln chi of a dominant token lies outside [2 f(0)^2 B, 2 B], over B, for classes with distinct tokens.
 
     A distance of `missed` is allowed; `exponent` replaces the power 2 of f(0); without `clock`, B lacks p_n.
     """
@@ -193,7 +193,7 @@ CLAIM = Claim(
         "are equal. B uses the clock of the dynamics: per batch-size-1 step it has the factor p_n. The lower bound "
         "fails where a common token rises. In the mean field attention moves by about 1/(V E') of what the xi of "
         f"Theorem 1 says (F4). So (12) is stated with an allowed error of {MISSED:.0%} of B; a search finds errors of "
-        "half of that."
+        "up to half of that."
     ),
     expected="conditional",
     properties=(

@@ -111,7 +111,7 @@ RELATIVE = Property(
         OWN_NEXT_TOKENS,
         OVERLAPPING,
         Requirement(
-            "memory is little of the change",
+            "memory is a small part of the change",
             "error of (11) by linear response <= 0.005 max |2 dz|, at max |change of ln f| <= 0.1",
             lambda i: memory_of_change(i) if movement(i) <= 0.1 else np.inf,
             at_most=PERCENT / 2,
@@ -142,9 +142,9 @@ CLAIM = Claim(
     conditions=(
         "one class per next token",
         "Eq. (10), where (11) is exact; or in the mean field an error of at most 0.5 % by linear response, 2 f_l^2 "
-        "eta_Z p_n int (D_l - D_l') dt, at changes of ln f below 1. There r itself often changes by less than 1 %, so "
-        "the error over 1 + |r| seldom tells (11) from r = r(0); errors over the change of r do, and so do the runs "
-        "at strong correlation",
+        "eta_Z p_n int (D_l - D_l') dt with z_l' = eta_Z p_n f_l^2 D_l, at changes of ln f below 1. In the mean field "
+        "r often changes by less than 1 %, so the error over 1 + |r| seldom tells (11) from r = r(0); errors over the "
+        "change of r do, and so do the runs at strong correlation",
     ),
     conclusion=(
         "Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "

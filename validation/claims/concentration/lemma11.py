@@ -17,7 +17,7 @@ DELTA = 0.01
 def outside_order(instance: Instance, level: Numbers = DELTAS) -> Measured:
     """P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, exact, with D = sqrt(N ln(1/level)).
 
-    h rises with the count, so by (45) the counts outside are those below one number of visits and above another.
+    h rises with the count, so by (45) this is the chance of a count below one number of visits or above another.
     """
     N, eta, V, p = steps_of(instance), instance.eta_Y, instance.vocab_size, instance.prior
     u = V * analytic.h(p * N, eta, V)

@@ -80,7 +80,7 @@ CLAIM = Claim(
         "After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and with "
         "probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "
         "classes at once. (Not in the paper, for any learning rate: for all classes |h*(N_n) - h(p_n N)| <= (d + X) "
-        "h'(p_n N - d), d = sqrt(N ln(2K/delta)/2), X the lag of h* = h(s + X).)"
+        "h'(p_n N - d), d = sqrt(N ln(2K/delta)/2), X the lag in h*(s) = h(s + X).)"
     ),
     latex=r"w_n=(1+\theta_n)(V-1)h(\tfrac NK)\zeta_n,\qquad"
     r"\max_n|\theta_n|\lesssim\frac K{\sqrt N}\sqrt{\ln\tfrac K\delta}",

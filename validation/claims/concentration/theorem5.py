@@ -56,7 +56,7 @@ def distance_from_form(instance: Instance, mixed: bool = True) -> Measured:
 def chance_of_theta(instance: Instance, order: Numbers = 1.0) -> Measured:
     """Sum over classes of P(|theta_n| > `order` times the printed order), exact, over delta.
 
-    h* rises with the count, so the counts outside are those below one number of visits and above another.
+    h* rises with the count, so these are the chances of a count below one number of visits or above another.
     """
     N, p, V = steps_of(instance), instance.prior, instance.vocab_size
     # theta on the edge lies inside, and has rounding.
@@ -99,10 +99,10 @@ CLAIM = Claim(
         "eta_Y <= 3 + ln(N)/2",
     ),
     conclusion=(
-        "Exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta is smaller "
-        "than printed. Indeed, |theta_n| is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order sqrt(K/N) "
-        "(Bernstein), not K/sqrt(N), and at late times a factor ln(V eta_Y N/K) smaller. The printed bound fails only "
-        "when it is halved; this bound fails already when it is 1.1 times smaller."
+        "The form is exact with the true counts; with the mean counts it holds where eta_Y <= 3 + ln(N)/2, and Theta "
+        "is smaller than printed. Indeed, |theta_n| is within (s h'/h) sqrt(2 ln(2K/delta)/s), s = N/K: of the order "
+        "sqrt(K/N) (Bernstein), not K/sqrt(N), and at late times a factor ln(V eta_Y N/K) smaller. The printed bound "
+        "fails only when it is halved; Bernstein's bound fails already when it is 1.1 times smaller."
     ),
     expected="conditional",
     properties=(

@@ -58,7 +58,7 @@ def needed(instance: Instance) -> float:
 
 
 def slack(instance: Instance, share: Callable[[int], float] | None = None) -> Measured:
-    """`best_slack` of the instance's overlaps; `share` gives another needed V, to which V keeps its proportion."""
+    """`best_slack` of the instance's overlaps; if `share`(K) replaces the needed V, V is scaled in proportion."""
     E, V = overlaps(instance), float(instance.vocab_size)
     if share is not None:
         V *= share(len(E)) / needed(instance)

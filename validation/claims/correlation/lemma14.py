@@ -31,8 +31,8 @@ CLAIM = Claim(
     title="E' has the eigenvectors of E, and the eigenvalues lambda_i/(1+lambda_i)",
     statement=(
         "I+E is invertible and (I+E)^{-1} = I - E', where E' has the eigenvectors of E and the eigenvalues "
-        "lambda_i/(1+lambda_i). (Appendix D.1 defines E' with the opposite sign. own: linearly independent attention "
-        "vectors suffice; |lambda_1| < 1 is not needed.)"
+        "lambda_i/(1+lambda_i). (Appendix D.1 defines E' with the opposite sign. Not in the paper: linearly "
+        "independent attention vectors suffice; |lambda_1| < 1 is not needed.)"
     ),
     latex=r"(I+E)^{-1}=I-E',\qquad\lambda_i(E')=\frac{\lambda_i}{1+\lambda_i}",
     conditions=("attention vectors linearly independent",),

@@ -117,8 +117,8 @@ def growth(instance: Instance) -> Measured:
     """Smallest (xi_n/(gamma_n q1) + E'_nn) over its value for small overlaps; 1 where no class overlaps another.
 
     Eliminating class n, xi_n/(gamma_n q1) = (G^{-1})_nn e^T G_{-n}^{-1} (e + r/(V-1)) with the overlaps e of n and r_k
-    = h_k/h_n, and -E'_nn is the term with e; the rest is positive where e^T G_{-n}^{-1} r is. This equals -sum_{k !=
-    n} (G^{-1})_nk r_k/(G^{-1})_nn, and e^T r for small overlaps. r is taken at early times, where it is p_k/p_n and
+    = h_k/h_n, and -E'_nn is the term with e; the rest has the sign of e^T G_{-n}^{-1} r, which equals -sum_{k != n}
+    (G^{-1})_nk r_k/(G^{-1})_nn, and e^T r for small overlaps. r is taken at early times, where it is p_k/p_n and
     differs most from 1, and at t_end.
     """
     E, K = overlaps(instance), instance.num_classes

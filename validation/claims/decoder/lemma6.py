@@ -14,7 +14,7 @@ Law = Callable[..., Floats]
 
 
 def implicit(tau: Floats, vocab_size: float) -> Floats:
-    """Root u of (45), from the evaluator."""
+    """Root u of (45), as `analytic.h` computes it."""
     return vocab_size * analytic.h(tau, 1.0, vocab_size)
 
 

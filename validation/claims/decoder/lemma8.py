@@ -20,10 +20,11 @@ OfV = Callable[..., Any]
 
 
 def side_of_roots(instance: Instance, smaller: OfV = analytic.u_minus, larger: OfV = analytic.u_plus) -> Measured:
-    """Smallest of ln((V-1) u) - u between the roots and u - ln((V-1) u) beyond them, per unit of distance.
+    """Smallest value of q(u) over the distance to the nearer root; the claim says that q is nowhere negative.
 
-    ln((V-1) u) - u is concave with its maximum at u = 1: between the roots it is above the distance to the nearer root
-    times a slope. So its quotient by that distance stays away from 0.
+    q = ln((V-1) u) - u between the roots, and q = u - ln((V-1) u) outside them. The distance to the smaller root u_- is
+    |ln(u/u_-)|. ln((V-1) u) - u is concave with its maximum at u = 1, so between the roots it is at least a positive
+    slope times the distance to the nearer root: the quotient stays away from 0.
     """
 
     V = float(instance.vocab_size)

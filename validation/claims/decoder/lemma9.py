@@ -90,10 +90,11 @@ CLAIM = Claim(
     title="gamma grows like t before the transition and falls like ln(t)/t after it",
     statement=(
         "With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
-        "(V-1) V h), which fails while V h < u_-; and for any learning rate h <= eta_Y s/V and gamma <= eta_Y s. For "
-        "t >= t0 = 2 (1+omega_1) K ln V/eta_Y: exp(V h) >= max(V-1, (V-1) V h); and for any learning rate h <= ln(V "
-        "eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s). Both orders of gamma are attained: gamma is at least 0.4 "
-        "((V-1)/V)^2 eta_Y s at early times, and at least 0.75 ((V-1)/V)^2 ln(V eta_Y s)/(eta_Y s) at late times."
+        "(V-1) V h), which fails while V h < u_-; and, whatever the learning rate, h <= eta_Y s/V and gamma <= eta_Y "
+        "s. For t >= t0 = 2 (1+omega_1) K ln V/eta_Y: exp(V h) >= max(V-1, (V-1) V h); and, whatever the learning "
+        "rate, h <= ln(V eta_Y s)/V and gamma <= 2 ln(V eta_Y s)/(eta_Y s). Both orders of gamma are attained: gamma "
+        "is at least 0.4 ((V-1)/V)^2 eta_Y s at early times, and at least 0.75 ((V-1)/V)^2 ln(V eta_Y s)/(eta_Y s) "
+        "at late times."
     ),
     latex=r"\gamma=O\!\left(\frac{\eta_Y t}{K}\right)\ \to\ \gamma=O\!\left(\frac{K\ln(V\eta_Y t/K)}{\eta_Y t}\right)",
     conditions=(

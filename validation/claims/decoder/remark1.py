@@ -83,7 +83,7 @@ CLAIM = Claim(
     latex=r"w_n=(1-\rho)(V-1)\,h(t/K)\,\zeta_n\ \to\ w_n=(V-1)\,h_{(1-\rho)\eta_Y}(t/K)\,\zeta_n\quad(K=V)",
     conditions=("attention frozen", "uniform classes, equal overlaps", "K = V: sum over classes of zeta_n is 0"),
     conclusion=(
-        "For rho > 0 this holds only for K = V, with the factor 1-rho in the rate of h and not in front of it. At "
+        "For rho > 0 this holds only for K = V, with the factor 1-rho in the rate of h and not in front of h. At "
         "rho = 0.02 and eta_Y t = 200 the printed form errs by {K = V = 5:.1e} of the largest logit. For K < V "
         "neither the printed nor the corrected form holds: the corrected one errs by {K = 5, V = 50:.1e} at K = 5, V "
         "= 50 and by {K = 20, V = 400:.1e} at K = 20, V = 400."

@@ -23,7 +23,10 @@ Lead = Callable[..., Floats]
 
 
 def leading_lag(u: Floats, vocab_size: float) -> Floats:
-    """ln((V-1+exp(u))/V)/2: the sum of r = T'' d^2/2, T the inverse of V h, as the integral of T''/(2 T')."""
+    """ln((V-1+exp(u))/V)/2: what the leads r = T'' d^2/2 of single steps add up to, T the inverse function of V h.
+
+    A step moves u by d = 1/T', so the sum is the integral of T''/(2 T') over u.
+    """
     return np.log1p(np.expm1(u) / vocab_size) / 2
 
 

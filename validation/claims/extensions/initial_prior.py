@@ -93,7 +93,7 @@ def final_lead(setting: dict[str, Any], head_start: float) -> float:
 
 
 def final_difference(setting: dict[str, Any], head_start: float = CROSSING) -> Measured:
-    """|Final lead| from a head start at which a theory has equal rivals; the solver errs by less than 1e-9."""
+    """|Final lead| from a head start at which the rivals are equal by a theory; the solver errs by less than 1e-9."""
     return Measured(abs(final_lead(setting, head_start)), at_most=1e-9)
 
 

@@ -66,8 +66,8 @@ def drift_by(gram: Floats, instance: Instance) -> Floats:
 def full_residual_drift(instance: Instance) -> Floats:
     """`drift_by` by full algebra of the modified flow: Y = F_u (I-E') W, f o (I - f f^T)(I - u u^T) g/|f + e|.
 
-    u is over token and query rows. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and what is left is
-    Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
+    u has an entry for each token and each query. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and
+    what is left is Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
     f = attention_vectors(instance)
     u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
@@ -123,7 +123,7 @@ TURNED = Requirement(
     defining=True,
 )
 CLEAR = Requirement(
-    "a clear pull of the own query",
+    "a clear pull by the classes of its own query",
     f"drift of such a token at the start, by the modified flow with the residual, over the largest >= {CLEAR_PULL:g}",
     largest_pull,
     at_least=CLEAR_PULL,
@@ -205,7 +205,7 @@ def distance_from_limit(
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
     """Smallest change of the logit, over the largest |z|, of tokens whose drift the residual connection reverses.
 
-    It is over the tokens with a clear pull, or, without such tokens, over that with the largest pull.
+    It is the smallest over the tokens with a clear `local_pull` or, if there are none, over that with the largest.
     """
     run = flow(instance, MEAN_FIELD, residual=residual)
     if run is None:
@@ -266,7 +266,7 @@ CLAIM = Claim(
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
     conditions=(
         "several classes per query that share a token",
-        "late, with a clear pull at the start, moderate overlaps and slow attention: measured, not derived",
+        "late, with a clearly positive drift at the start, moderate overlaps and slow attention: measured, not derived",
     ),
     conclusion=(
         "Holds after the transition, for tokens that their own query clearly pulls up; before it they fall as without "

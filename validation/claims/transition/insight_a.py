@@ -60,7 +60,7 @@ def half_time(t: Floats, loss: Floats, level: float) -> float:
 
 
 def time_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) -> Measured | None:
-    """Time to half of the fall of the loss by t_end, at the rates times these factors over that at the rates."""
+    """Time to half of the fall of the loss by t_end: with the rates times these factors, over that with the rates."""
     run, other = (flow(each, MEAN_FIELD, 200) for each in (instance, changed(instance, eta_Y, eta_Z)))
     start = np.log(instance.vocab_size)
     if run is None or other is None or not run.loss[-1] < start * (1 - 1e-6):

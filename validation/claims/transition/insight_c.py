@@ -47,7 +47,7 @@ AFTER = Requirement(
 
 
 def growth_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) -> Measured | None:
-    """Largest ratio of ln chi of a dominant token at t_end at rates with factors to that at the rates, Eq. (10)."""
+    """ln chi of a dominant token at t_end at the rates times factors, over that at the rates: largest, Eq. (10)."""
     growth = growth_at_other_rates(instance, eta_Y, eta_Z)
     if growth is None or not np.isfinite(ratio := growth[1] / growth[0]).all():
         return None
@@ -61,7 +61,7 @@ def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
 
 
 def orders(which: slice) -> dict[str, tuple[float, Floats]]:
-    """First ratio of `which` over that of the sparsest attention, and entropies (ratios, cells, seeds); eta_Z = 1."""
+    """First eta_Y/eta_Z of `which` over that of the sparsest attention; entropies (ratios, cells, seeds); eta_Z = 1."""
     late = of_mean_field(LATE_RATIOS[which], np.array([1e9]))[..., None]
     trained = trained_entropies(*((ratio, 1.0) for ratio in RATIOS))[which]
     published = published_entropies()[1:].reshape(12, 4, 1).swapaxes(0, 1)[which]

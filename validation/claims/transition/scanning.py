@@ -115,7 +115,7 @@ def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
 
 
 def signs(instance: Instance) -> Measured | None:
-    """Signs of scanning along the mean field, t <= t0' of the most frequent class."""
+    """Smallest rise of what should grow (`_paths`) along the mean field, t <= t0' of the most frequent class."""
     run = flow(instance, MEAN_FIELD)
     if run is None:
         return None
@@ -131,7 +131,7 @@ def signs(instance: Instance) -> Measured | None:
 
 
 def without_projection(instance: Instance) -> Measured | None:
-    """Wrong theory z' = f o g, without I - f f^T: first rates, from Y = eta_Y t sum_n p_n f_n (e_n - 1/V)^T."""
+    """Wrong theory z' = f o g, without I - f f^T: rates as t -> 0, from Y = eta_Y t sum_n p_n f_n (e_n - 1/V)^T."""
     f = attention_vectors(instance)
     of_classes = instance.prior[:, None] * f
     g = of_classes - of_classes.sum(axis=0) / instance.vocab_size
@@ -202,13 +202,13 @@ CLAIM = Claim(
         "linear response little memory up to t_end (relative to xi_n, to the common rate and to each lead)",
     ),
     conclusion=(
-        "The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K "
-        "times too large. Signs test the direction: the decoder's memory can take back the lead of a token while all "
+        "The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K times "
+        "too large. Signs test the direction: the decoder's memory can take back the lead of a token while all "
         "distinct tokens rise. At K = 5, V = 1000, rho0 = 12.4 the printed bound starts at {rho0 = 12.4:.2f} in place "
-        "of 1 (F1, F3). In the mean field beta = 1/V replaces f_n.f_k early, so attention moves V/rho0^2 times slower "
-        "(F4). With many classes the decoder's memory slows fast attention early on: |z_c| stays below (K/V) x^2, x^2 "
-        "= K (eta_Z/eta_Y) u^2 f_c^2 (1-f_c^2)/2, u = eta_Y t/K. It follows a law with Dawson's function, which for x "
-        ">> 1 grows like the logarithm of t and of eta_Z."
+        "of 1 (F1, F3). In the mean field the early coefficient beta is 1/V where the paper has f_n.f_k = 1/rho0^2, so "
+        "attention moves V/rho0^2 times slower (F4). With many classes the decoder's memory slows fast attention early "
+        "on: |z_c| stays below (K/V) x^2, x^2 = K (eta_Z/eta_Y) u^2 f_c^2 (1-f_c^2)/2, u = eta_Y t/K. |z_c| follows a "
+        "law with Dawson's function, and for x >> 1 it grows like the logarithm of t and of eta_Z."
     ),
     expected="corrected",
     findings=("F1", "F3", "F4", "F10"),

@@ -240,16 +240,16 @@ CLAIM = Claim(
         "half for q << 1 and x0 >= r - 2. In the mean field x0 >= r - 2 decides nothing",
     ),
     conclusion=(
-        "Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) needs "
-        "one common token of small weight and a large V. In the mean field at the paper's settings, attention has "
-        "made this fraction of its change up to 1e6 t0 by t0: {Syn-Small, eta_Y = 1:.0%} and {Syn-Small, eta_Y = "
-        "10:.0%} (Syn-Small, eta_Y = 1 and 10), {Syn-Medium, eta_Y = 1:.0%} and {Syn-Medium, eta_Y = 2:.0%} "
-        "(Syn-Medium, Q = 10, eta_Y = 1 and 2). By the theorem the exponent of ln t in chi is at most 1. It is {ten "
-        "common tokens:.1f} with ten common tokens, and {K = 4, V = 10:.3f} at K = 4, V = 10 with one query per "
-        "class. Inside the conditions (one common token, f_nc(0)^2 <= 0.25, eta_Z <= eta_Y, V >= 10 K^2) the largest "
-        "exponent found is 0.44 in a directed search, and {largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0:.2g} "
-        "among draws; the bound 4/(1+u_+) on the power of t is attained. With many classes chi itself stays near 1: "
-        "under Eq. (10) its exponent of ln t is at most 1/(a K), a = (1 - f_n.f_k)^2."
+        "Attention does not freeze at the transition: much of its movement can still come, and chi = O(ln t) needs one "
+        "common token of small weight and a large V. In the mean field at the paper's settings, this fraction of the "
+        "change of attention up to 1e6 t0 comes before t0: {Syn-Small, eta_Y = 1:.0%} and {Syn-Small, eta_Y = 10:.0%} "
+        "(Syn-Small, eta_Y = 1 and 10), {Syn-Medium, eta_Y = 1:.0%} and {Syn-Medium, eta_Y = 2:.0%} (Syn-Medium, Q = "
+        "10, eta_Y = 1 and 2). By the theorem the exponent of ln t in chi is at most 1. Measured, it is {ten common "
+        "tokens:.1f} with ten common tokens, and {K = 4, V = 10:.3f} at K = 4, V = 10 with one query per class. Inside "
+        "the conditions (one common token, f_nc(0)^2 <= 0.25, eta_Z <= eta_Y, V >= 10 K^2) the largest exponent found "
+        "is 0.44 in a directed search, and {largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0:.2g} among draws; the "
+        "bound 4/(1+u_+) on the power of t is attained. With many classes chi itself stays near 1: under Eq. (10) its "
+        "exponent of ln t is at most 1/(a K), a = (1 - f_n.f_k)^2."
     ),
     expected="conditional",
     findings=("F3", "F4"),

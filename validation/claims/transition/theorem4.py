@@ -68,7 +68,7 @@ def outside(
 
 
 def exponent_on_orbit(instance: Instance) -> float:
-    """B with leading beta at t_end: z_c = -K sigma on the orbit, dB = (1+o) dsigma, o = C/D."""
+    """B with leading beta at t_end: z_c = -K sigma on the orbit, dB = (1+o) dsigma, o common over distinct |c~|^2."""
     from scipy.integrate import cumulative_simpson
 
     equal = EqualClasses.of(instance)
