@@ -149,7 +149,7 @@ def statement(
     name : str
         What is measured.
     rung : str
-        Approximation (rung of the ladder from SGD to the closed form) for which it is measured.
+        Rung of the ladder of approximations (from SGD to the closed form) on which it is measured.
     number : callable
         ``number(dataset)``.
     at_most, at_least : float or callable

@@ -174,7 +174,7 @@ def _tolerance(dataset: xarray.Dataset) -> float:
 
 
 def _circles(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Error of the closed forms that start at B = 0, which the printed one does if C0 = 1, against integrated (13)."""
+    """Error against integrated (13) of the closed forms that start at B = 0; the printed form does so if C0 = 1."""
     started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= _tolerance(dataset)
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
     return circles.where(started).max()

@@ -317,7 +317,7 @@ def show_sweep(result: SweepResult) -> None:
 
 
 def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
-    """Return smallest, median and largest number; for texts, the most frequent and their counts as the median."""
+    """Return smallest, median and largest number; for texts, only the most frequent with their counts."""
     if values.dtype.kind not in "iuf":
         counts = Counter(map(str, values[values != ""]))
         return "", ", ".join(f"{text}: {count}" for text, count in counts.most_common(3)), ""
