@@ -115,7 +115,7 @@ def xi(
     Returns
     -------
     float or ndarray
-        xi_n >= 0, dimensionless; a distinct token grows by eta_Z p_n f_nl^2 xi_n per step, p_n = 1/K.
+        xi_n >= 0, dimensionless; the logit of a distinct token l grows by eta_Z p_n f_nl^2 xi_n per step, p_n = 1/K.
 
     Raises
     ------

@@ -40,8 +40,8 @@ def growth_exponent_of_many_classes(x: ArrayLike, num_classes: ArrayLike, rho0: 
     -----
     Source: own. On the orbit z_c = -K sigma, the odds of the common token are o = C/D = exp(-2 K sigma) q/K (see
     `snapdyn.analytic.orbit`), and the leading beta gives dsigma/dGamma = o^2/(1 + K o). Then w = exp(2 K sigma) solves
-    w^2 + 2 q w = x + 1 + 2 q, and B = sigma. Terms of order 1/K and 1/rho0^2 are left out. The tests check this by
-    sympy, and the claim theorem4 compares it with `growth_and_common_logit` at K = 1e9.
+    w^2 + 2 q w = x + 1 + 2 q, and B = sigma. Terms of order 1/K and 1/rho0^2 are left out. The tests check by sympy
+    that B solves the differential equation; the claim theorem4 compares B with `growth_and_common_logit` at K = 1e9.
 
     Examples
     --------
@@ -127,9 +127,9 @@ def turn_of_distinct_tokens_of_many_classes(common_attention: ArrayLike, shares:
     """K (eta_Z/eta_Y) u^2 at which distinct tokens turn from rising to falling in the mean field, u = eta_Y t/K << 1.
 
     The classes are of several kinds k, which differ in c_k = f_kc (K -> infinity, K << V). Let s_k^2 = 1 - c_k^2, and
-    let a = <c s^2> and b = <c^2 s^2> be means over the classes. The distinct tokens of kind k fall from 2 x^2/b on,
-    where x solves D(x)/x = 1 - b/(a c_k) with Dawson's function D. If c_k <= b/a, they do not fall while u << 1; they
-    may fall later, when u is of order ln V (claim slow-attention).
+    let a = <c s^2> and b = <c^2 s^2> be means over the classes. The distinct tokens of kind k fall once this quantity
+    exceeds 2 x^2/b, where x solves D(x)/x = 1 - b/(a c_k) with Dawson's function D. If c_k <= b/a, these tokens do not
+    fall while u << 1; they may fall later, when u is of order ln V (claim slow-attention).
 
     Parameters
     ----------

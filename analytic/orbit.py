@@ -12,8 +12,8 @@ f_nl^2 = p_l^2 exp(2 z_l)/N, and f_n.f_k = rho = C/N for every pair n != k.
    is the same for all l; call it S', with S(0) = 0. Then z_l = -(1/2) ln(1 - p_l^2 S), and the row sum of z,
    which remains zero, gives z_c = -K sum_l z_l. So C and D are functions of S alone.
 2. Overlap. G = (1-rho) I + rho 1 1^T has a closed inverse: E' = I - G^{-1} has off-diagonal entries
-   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). In Theorem 1 leading beta = e, and
-   with q1 = V/(V-1) and q0 = -V/(V-1)^2
+   e = rho/((1-rho)(1+(K-1) rho)) and row sums (K-1) rho/(1+(K-1) rho). The leading beta of Theorem 1
+   is e. With q1 = V/(V-1) and q0 = -V/(V-1)^2,
        exact beta = q1 e - q0 (1 - row sum + e) = V (1+(V-1) rho)/((V-1)^2 (1-rho)(1+(K-1) rho)).
    With xi = gamma X, X = (K-1) rho beta, and 1-rho = D/N:
        leading X = (K-1) C^2/(D (D+K C)),    exact X = (K-1) V/(V-1)^2 * C (D+V C)/(D (D+K C)).
@@ -184,7 +184,7 @@ def legendre_rule(count: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _over_panels(q: Callable[[FloatArray], FloatArray], left: FloatArray, right: FloatArray, terms: int) -> FloatArray:
-    """Return the integrals of q from `left` to `right`, in the shape of these; each interval lies in one panel."""
+    """Return the integrals of q from `left` to `right`, an array of their shape; each interval lies in one panel."""
     nodes, weights = legendre_rule(_NODES)
     width = right - left
     # All nodes in one call where there are few times; more times at once would only fill memory.
@@ -211,8 +211,8 @@ def inverse_of_integral(
 ) -> FloatArray:
     """Solve int_0^w q = tau for each tau (N,), where |d ln q/dw| <= slope_bound(w), which does not increase with w.
 
-    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. For each w, `q`
-    computes with arrays of `terms` numbers.
+    A panel is 1/slope_bound wide; zeros and poles of q must lie at least that far from the real axis. To evaluate `q`
+    at one w takes arrays of `terms` numbers.
     """
     edges, totals = [0.0], [0.0]
     while totals[-1] < tau.max(initial=0.0):

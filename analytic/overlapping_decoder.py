@@ -171,9 +171,9 @@ def transition_time_with_overlap(
 ) -> FloatArray:
     """Time at which the original flow at identical overlaps reaches alpha_n = 1/u*, u* = `u_peak`.
 
-    At this mean loss, ln(u*), gamma peaks under the modified flow. Attention is frozen, the start is zero, and the
-    classes are uniform. The time is t* of `transition_time` at rho = 0, and t*/(1-rho) at K = V; in a random search
-    (K = 2..300, V up to 1e9) it always lay between these two. All arguments broadcast.
+    The mean loss is then ln(u*), which is the loss at which gamma peaks under the modified flow. Attention is frozen,
+    the start is zero, and the classes are uniform. The time is t* of `transition_time` at rho = 0, and t*/(1-rho) at
+    K = V; in a random search (K = 2..300, V up to 1e9) it always lay between these two. All arguments broadcast.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def largest_ladder_gap(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes:
 
     Notes
     -----
-    Source: derived here, as `ladder_gaps`.
+    Source: derived here, like `ladder_gaps`.
 
     Examples
     --------

@@ -11,12 +11,12 @@ zero start, modified decoder (Eq. 10). Time (batch-size-1 steps) enters only thr
    with X = (K-1) o^2/(1 + K o) (leading beta) or (K-1) V o (1 + V o)/((V-1)^2 (1 + K o)) (exact beta).
 2. Drift. Along sigma = -z_c/K the shares w_l obey the replicator equation dw_l/dsigma = 2 w_l (w_l - wbar), so
    d wbar/dsigma = 4 Var_w(w) >= 0: wbar rises from its start to 1/m, m the number of most frequent distinct tokens.
-   Theorem 4 takes rho0 as constant, which is the case wbar = 0. With wbar the odds fall faster by the factor
-   1 + wbar/K, at any rho0.
-3. Constant wbar. It is exact for equally frequent distinct tokens (wbar = 1/d); there Gamma and B are elementary
-   functions of u = ln(o(0)/o) (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes o fall
-   faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
-4. Explicit. To first order in 1/rho0^2 and in d wbar/dsigma: `growth_exponent_with_drift`.
+   Theorem 4 takes rho0 as constant, which is the case wbar = 0. Compared with that case the odds fall faster
+   by the factor 1 + wbar/K, at any rho0.
+3. Constant wbar. A constant wbar is exact for equally frequent distinct tokens (wbar = 1/d); there Gamma and B are
+   elementary functions of u = ln(o(0)/o) (`growth_and_common_logit`). dB/dGamma rises with o, and a larger wbar makes o
+   fall faster, so B at constant wbar = 1/m and at constant wbar(0) enclose B (`bounds_of_growth`).
+4. Explicit. `growth_exponent_with_drift` gives B to first order in 1/rho0^2 and in d wbar/dsigma.
 """
 
 from collections.abc import Callable
@@ -403,7 +403,7 @@ def _drift(L: FloatArray, kappa: FloatArray, wbar_slope: FloatArray | float) -> 
 def _newton(
     function: Callable[[FloatArray], tuple[FloatArray, FloatArray]], target: FloatArray, u: FloatArray
 ) -> FloatArray:
-    """Solve function(u) = target from a start above the root; `function` is convex and rising, with value and slope."""
+    """Solve function(u) = target from a start above the root; the convex, rising `function` returns value and slope."""
     for _ in range(_NEWTON_STEPS):
         value, slope = function(u)
         step = (value - target) / slope

@@ -26,7 +26,7 @@ def _scaled_h(s: FloatArray, eta_Y: FloatArray, vocab_size: FloatArray) -> Float
 
     The left side is convex and increasing, and both u <= eta_Y s (from expm1(u) >= u) and u <= log1p(V
     eta_Y s) hold at the root, so Newton's method, started at the smaller bound, decreases monotonically to
-    the root. Both terms are positive: nothing cancels, at any s.
+    the root. Both terms of the left side are positive, so nothing cancels, at any s.
     """
     with np.errstate(over="ignore"):
         y = vocab_size * eta_Y * s

@@ -189,10 +189,10 @@ def transition_time(
 
     Notes
     -----
-    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; the peak is not in the
-    paper. Derivations ``peak-time`` and ``transition-balance``. With priors: the modified flow (8) decouples the
-    classes, and class n has made s = p_n t visits by time t. Its h and gamma depend on s alone, just as those of one of
-    K equal classes depend on t/K alone. So the times of class n are those of 1/p_n equal classes.
+    Source: arXiv 2305.16380v4, Lemma 9 and Eq. (14) for start and end; the peak is not in the paper. Derivations
+    ``peak-time`` and ``transition-balance``. With priors: the modified flow (8) decouples the classes, and class n has
+    made s = p_n t visits by time t. The h and gamma of class n depend on s alone, and those of one of K equal classes
+    on t/K alone. So the times of class n are those of 1/p_n equal classes.
 
     Examples
     --------

@@ -35,8 +35,8 @@ def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
 def main() -> int:
     """Run the command line; a signal that comes while modules are imported gives no traceback.
 
-    The exit code is 2 when standard output could not be written. When the reader of the output has ended, it is the
-    exit code of the command.
+    The exit code is 2 when standard output could not be written. If the program that reads the output has ended, the
+    exit code is that of the command.
     """
     output = None
     if sys.stdout is not None:  # the stream is closed otherwise

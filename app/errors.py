@@ -169,7 +169,7 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
     known = list(known)
     wanted = known if only is None else [only] if isinstance(only, str) else list_of(f"{what} ids", only, str)
     if not wanted:
-        raise InputError(f"expected at least one {what} id, received none; leave them out for all")
+        raise InputError(f"expected at least one {what} id, received none; leave the ids out to get all")
     for id_ in wanted:
         if id_ not in known:
             raise unknown_name(what, id_, known, FORGOTTEN)
@@ -324,7 +324,7 @@ def flag_or(name: str, value: bool | str, word: str) -> bool | str:
 def real_array(name: str, values: Any) -> NDArray[np.float64]:
     """Return a float64 copy of `values` after checking that they are real numbers in an array of regular shape.
 
-    True and false are no numbers, and no entry may be masked.
+    True and false do not count as numbers, and no entry may be masked.
     """
     try:
         masked, with_bools = _odd_entries(values)

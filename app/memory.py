@@ -72,7 +72,7 @@ def fits(size: float) -> bool:
 
 
 def affords(what: str, size: float, remedy: str, asked: bool) -> bool:
-    """Whether `size` bytes fit; where they do not, raise as `require_memory` does if the user asked for them."""
+    """Whether `size` bytes fit; if not, and if the user `asked` for this memory, raise as `require_memory` does."""
     if asked:
         require_memory(what, size, remedy)
     return fits(size)

@@ -97,7 +97,7 @@ def _follow_parent(parent: int) -> None:
 
 @cache
 def machine() -> str:
-    """Eight hexadecimal digits that tell machines apart, and restarts and containers (whose process ids differ)."""
+    """Eight hexadecimal digits that differ between machines, restarts and containers (where process ids differ)."""
     facts = [platform.node()]
     with suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())

@@ -121,6 +121,6 @@ def plugin_names(kind: str) -> tuple[str, ...]:
 
 
 def plugin_versions() -> list[str]:
-    """Name and version of each package with plugins: results that may depend on plugins have it in their hash."""
+    """Name and version of each package with plugins; the hash of results that may depend on plugins includes them."""
     points = [point for kind in ("system", "observable", "claim", "figure") for point in _plugins(kind).values()]
     return sorted({f"{point.dist.name} {point.dist.version}" for point in points if point.dist})

@@ -71,7 +71,7 @@ class Table(ClassSection):
     def build(self, folder: Path) -> SequenceClasses:
         if (self.P is None) == (self.file is None):
             received = "neither" if self.P is None else "both"
-            raise InputError(f"expected P or file in [classes], received {received}; keep one of them")
+            raise InputError(f"expected either P or file in [classes], received {received}; give one of them")
         P = self.P if self.file is None else read_table(folder / self.file)
         return SequenceClasses(P, self.query, self.next_token, self.prior, self.vocab_size)
 
@@ -88,7 +88,7 @@ class TextSection(ClassSection):
     def build(self, folder: Path) -> SequenceClasses:
         if (self.file is None) == (self.paths is None):
             received = "neither" if self.file is None else "both"
-            raise InputError(f"expected file or paths in [classes], received {received}; keep one of them")
+            raise InputError(f"expected either file or paths in [classes], received {received}; give one of them")
         options = self.model_dump(exclude={"kind", "file", "paths"}, exclude_unset=True)
         if self.file is None:
             return from_text([folder / path for path in self.paths or ()], **options)

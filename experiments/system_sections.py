@@ -76,7 +76,7 @@ class Output(Section):
     file: FileName | None = None
 
     def target(self, run_file: Path) -> Path:
-        """File of the result, by default beside the run file; InputError where it is not below the same folder."""
+        """File of the result, by default beside the run file; InputError if it is outside the run file's folder."""
         target = run_file.parent / self.file if self.file else run_file.with_suffix(".nc")
         # A run file may come from somebody else, and links beside it with it.
         if not Path(os.path.realpath(target)).is_relative_to(os.path.realpath(run_file.parent)):

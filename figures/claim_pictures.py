@@ -187,8 +187,7 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     """Draw a validity map with its colour bar.
 
     The cells around the grid points are coloured by the measured violation (dark: small; grey: no instance). A dashed
-    line marks the threshold where the violation crosses it. Printed conditions are dotted, fitted or corrected ones
-    solid.
+    line marks where the violation crosses the threshold. Printed conditions are dotted, fitted or corrected ones solid.
 
     Parameters
     ----------

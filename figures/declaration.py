@@ -95,7 +95,7 @@ def chosen_classes(name: str) -> SequenceClasses:
 def parameters_of(compute: Callable[..., Any]) -> type[Section]:
     """Return the section whose keys are the parameters of a figure: arguments of `compute` with a default.
 
-    Types, bounds, meanings and units are those of the annotations. `level` and `runs` are no parameters.
+    Types, bounds, meanings and units are those of the annotations. `level` and `runs` are not parameters.
     """
     arguments = inspect.signature(compute).parameters.values()
     needed = [argument.name for argument in arguments if argument.default is argument.empty]
@@ -149,7 +149,7 @@ def statement(
     name : str
         What is measured.
     rung : str
-        Rung of the ladder on which it is measured.
+        Rung of the ladder of approximations (from SGD to the closed form) on which it is measured.
     number : callable
         ``number(dataset)``.
     at_most, at_least : float or callable

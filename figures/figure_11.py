@@ -46,7 +46,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
 
 
 def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float) -> Figure:
-    """Draw mean and standard deviation over seeds, panels over num_queries and `columns`.
+    """Draw mean over seeds and its standard error, a panel for each pair of num_queries and `columns`.
 
     In a narrow figure two of the columns of panels are below the other two.
     """
@@ -84,7 +84,7 @@ def _draw_panel(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
 
 
 def _steeper(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Fall from the lowest to the highest threshold, at ratio 10 minus at ratio 1, by panel and seed."""
+    """Fall of recall from the lowest to the highest threshold, at ratio 10 minus that at ratio 1, by panel and seed."""
     fall = dataset.recall.isel(point=0) - dataset.recall.isel(point=-1)
     return fall.sel(ratio=10.0) - fall.sel(ratio=1.0)
 

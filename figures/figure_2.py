@@ -160,7 +160,7 @@ def _attention(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _lead(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Attention of the dominant token over that of the next distinct one, (time,)."""
+    """Attention of the dominant token, divided by that of the second distinct token, (time,)."""
     return _attention(dataset).sel(token=0) / _attention(dataset).sel(token=1)
 
 

@@ -155,12 +155,12 @@ def _largest(values: xarray.DataArray, largest: bool = True) -> float:
 
 
 def _late_steps(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Steps of exp(2B) from one eta_Y to the next after the last t0."""
+    """Differences of exp(2B) between successive eta_Y at the times after the last t0."""
     return dataset.chi.sel(time=dataset.time > dataset.t0.max()).diff("eta_Y")
 
 
 def _early_steps(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Steps of exp(2B) from one eta_Y to the next at t = 10."""
+    """Differences of exp(2B) between successive eta_Y at t = 10."""
     return dataset.chi.isel(time=EARLY * (dataset.sizes["time"] - 1) // CHECKED[-1]).diff("eta_Y")
 
 
@@ -174,7 +174,7 @@ def _tolerance(dataset: xarray.Dataset) -> float:
 
 
 def _circles(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Closed forms that start at B = 0 against (13) integrated from B = 0; the printed one needs C0 = 1 for that."""
+    """Error against integrated (13) of the closed forms that start at B = 0; the printed form does so if C0 = 1."""
     started = np.abs(dataset.chi.isel(time=0) - 1).max("eta_Y") <= _tolerance(dataset)
     circles = np.abs(dataset.chi.sel(time=dataset.checked_time) / dataset.chi_integrated - 1)
     return circles.where(started).max()

@@ -61,8 +61,8 @@ def compute(
     xarray.Dataset
         Attention c_n(l), NaN where P(l|n) = 0: sgd (eta_Y, seed, iteration, class, token); descent and mean_field
         (eta_Y, iteration, class, token). descent: gradient descent with the same momentum, T infinite, no noise;
-        mean_field: the flow at t (iteration), in batch-size-1 steps: the time that a constant gradient with this
-        momentum reaches.
+        mean_field: the flow at t (iteration), in batch-size-1 steps. Under a constant gradient, t steps without
+        momentum move as far as the iterations with momentum.
     """
     count, own = seeds or SEEDS[level], chosen_classes(classes)
     t = momentum_clock(ITERATIONS, momentum)

@@ -97,7 +97,7 @@ def _common_change(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _entropy_steps(dataset: xarray.Dataset) -> xarray.DataArray:
-    """Steps of the entropy at iteration 48 from a rate to the next; with one rate, the entropy (nothing is claimed)."""
+    """Change of the entropy at iteration 48 between successive rates; with one rate, the entropy (nothing claimed)."""
     spread = entropy(dataset.attention.sel(iteration=48))
     return spread.diff("rate") if spread.sizes["rate"] > 1 else spread
 

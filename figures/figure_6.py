@@ -82,7 +82,7 @@ def _draw_curve(axes: Axes, curve: xarray.Dataset, number: int) -> None:
 
 
 def smallest_p(dataset: xarray.Dataset) -> float:
-    """Return the smallest p over the cells of Welch's test of our mean against the published one."""
+    """Return the smallest p-value, over the cells, of Welch's test of our mean against the published one."""
     ours = dataset.entropy.transpose("num_queries", "eta_Z", "ratio", "seed").values
     cells = np.ndindex(*dataset.published.shape)
     mean, std = dataset.published.values, dataset.published_std.values

@@ -110,7 +110,7 @@ def _share(dataset: xarray.Dataset) -> xarray.DataArray:
 
 
 def _residual(dataset: xarray.Dataset) -> xarray.DataArray:
-    """h* against one step of the recursion from the step before."""
+    """Largest difference between the increase of h* in a visit and one step of the recursion."""
     V = dataset.vocab_size
     rest = np.exp(-V * dataset.h_star.isel(step=slice(None, -1)))
     step = dataset.eta_Y * rest / (1 + (V - 1) * rest)

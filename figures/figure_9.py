@@ -121,7 +121,7 @@ def _least_step(dataset: xarray.Dataset) -> Any:
 
 
 def _spread(values: xarray.DataArray, *dims: str) -> xarray.DataArray:
-    """Largest over smallest value along `dims` (none: all), less 1."""
+    """Ratio of the largest to the smallest value along `dims` (none: all), minus 1."""
     return (values.max(*dims) / values.min(*dims) - 1).max()
 
 

@@ -130,7 +130,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
 
 
 def _sgd_apart(dataset: xarray.Dataset, theory: str) -> xarray.DataArray:
-    """SGD against a theory at the end, relative: a first-order effect of eta."""
+    """Relative difference of SGD from a theory at the end, an effect of first order in eta."""
     end = dataset.isel(time=-1)
     return np.abs(end.sgd.mean("seed") / end.exponent.sel(theory=theory) - 1)
 

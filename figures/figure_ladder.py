@@ -58,9 +58,9 @@ def compute(
     Returns
     -------
     xarray.Dataset
-        gap, resolved (rung, observable, t) and scale as in `Ladder.gaps`: between each rung and the next finer one, in
-        units of the largest change in the run; `resolved` is the part that noise of the seeds does not explain. Times
-        in batch-size-1 steps.
+        gap, resolved (rung, observable, t) and scale as in `Ladder.gaps`. `gap` is the difference between each rung and
+        the next finer one, in units of the largest change in the run; `resolved` is the part that noise of the seeds
+        does not explain. Times in batch-size-1 steps.
     """
     count = seeds or SEEDS[level]
     classes = single_common_token(num_classes, num_distinct, common_probability, vocab_size)

@@ -89,7 +89,7 @@ def compute(
     Parameters
     ----------
     level : "quick" or "full"
-        Whether the falls are a mean over 2 or 8 random instances.
+        The share of fallen tokens is a mean over 2 or 8 random instances.
     num_classes, vocab_size, num_distinct, common_probability, gap_probability, last_entropy, last_time
         See the annotations of these arguments.
     cells, instances
@@ -166,7 +166,7 @@ def _gaps(dataset: xarray.Dataset, panel: str) -> list[Floats]:
 
 
 def _done(dataset: xarray.Dataset, onset: float) -> float:
-    """Smallest share of the change of entropy over eta_Z that is done where (eta_Z/eta_Y)(V h)^2 > `onset`."""
+    """Smallest share of the entropy's whole range over eta_Z that is reached where (eta_Z/eta_Y)(V h)^2 > `onset`."""
     entropy, theory = panel_of(dataset, "entropy").entropy.values, panel_theory(dataset, "entropy")
     over = np.broadcast_to(theory.time("end") < theory.T, entropy.shape)
     low, high = entropy.min(axis=0), entropy.max(axis=0)  # over eta_Z
@@ -183,10 +183,10 @@ def _transitions(dataset: xarray.Dataset) -> tuple[Floats, Floats, Floats]:
 
 
 def _off_time(dataset: xarray.Dataset, kind: str) -> float:
-    """|measured time/a theoretical time - 1| over K/V, largest.
+    """Largest |measured time/theoretical time - 1|, divided by K/V.
 
-    The outputs of the K-1 overlapping classes are ahead of the others, which shifts the time by a relative rho (K-1)/V
-    while rho ln V << 1.
+    The outputs of the K-1 overlapping classes are ahead of the outputs of no class, which shifts the time by a relative
+    rho (K-1)/V while rho ln V << 1.
     """
     times, K, V = _transitions(dataset)
     theory = np.asarray(analytic.transition_time(K, V, 1.0, kind=kind))
@@ -194,7 +194,7 @@ def _off_time(dataset: xarray.Dataset, kind: str) -> float:
 
 
 def _off_law(dataset: xarray.Dataset, overlap: bool) -> float:
-    """|measured time/its law - 1| over what the law leaves out, largest; without `overlap` the law is t*."""
+    """Largest |measured time/law - 1|, divided by what the law leaves out; without `overlap` the law is t*."""
     times, K, V = _transitions(dataset)
     theory, cells = panel_theory(dataset, "times"), panel_of(dataset, "times").transition_time
     rho, eta_Z = np.broadcast_to(theory.rho, cells.shape)[np.isfinite(cells.values)], float(theory.eta_Z)
@@ -222,7 +222,7 @@ def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
 
 
 def _off_gap(dataset: xarray.Dataset, theory: int) -> float:
-    """|largest gap/a law - 1| over what the law leaves out, where this is below 1/2; `theory`: its place in `_gaps`."""
+    """Largest |gap/law - 1| over what the law leaves out, where that is below 1/2; `theory`: law's place in `_gaps`."""
     columns = [np.concatenate(values) for values in zip(*(_gaps(dataset, panel) for panel in GAPS), strict=True)]
     gap, left_out = columns[0], columns[2]
     off = np.abs(gap / columns[theory] - 1) / left_out
@@ -230,7 +230,7 @@ def _off_gap(dataset: xarray.Dataset, theory: int) -> float:
 
 
 def _growth_of_gap(dataset: xarray.Dataset) -> tuple[Floats, Floats]:
-    """Largest gap over its law on the cells of the diagram over the rates, and (eta_Z/eta_Y)(V h)^2 there."""
+    """Largest gap divided by its law, on the cells of the diagram of the rates, and (eta_Z/eta_Y)(V h)^2 there."""
     gap, law, *_ = _gaps(dataset, "rate_gaps")
     return gap / law, panel_theory(dataset, "rate_gaps").slowness.ravel()
 

@@ -123,7 +123,7 @@ def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
 
 
 def _peak_off(dataset: xarray.Dataset, kind: str) -> float:
-    """|ln(time of the largest gamma/theoretical time)|; a theoretical time off the axis is moved to its end."""
+    """|ln(time of the largest gamma/theoretical time)|; a theoretical time beyond the axis is moved to its end."""
     times = dict(zip(dataset.kind.values, dataset.transition_time.values, strict=True))
     theory = np.clip(times[kind], *dataset.time.values[[0, -1]])
     peak = float(dataset.time[int(dataset.gamma.argmax("time"))])
@@ -131,7 +131,7 @@ def _peak_off(dataset: xarray.Dataset, kind: str) -> float:
 
 
 def _apart(dataset: xarray.Dataset, name: str, closed: str) -> xarray.DataArray:
-    """Closed form against integration, relative."""
+    """Largest relative difference between the closed form and the integrated values."""
     values = dataset[closed].sel(time=dataset.checked_time, method="nearest")
     return np.abs(values / dataset[f"{name}_integrated"] - 1).max()
 

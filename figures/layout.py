@@ -21,7 +21,7 @@ ROUNDS = 6  # of changing texts and laying out again
 
 
 def fitting_columns(width: float, count: int, least: float) -> int:
-    """Return the number of columns of panels of at least `least` inches (at the house style's text) in `width`."""
+    """Return the number of columns of panels in `width`, each at least `least` inches wide (at house text size)."""
     columns = max(1, min(count, int(width / text_width_scale() / least + 1e-9)))
     return -(-count // -(-count // columns))  # no emptier last row than needed
 

@@ -46,9 +46,9 @@ def plot(
         A list of runs on the same times (seeds) is drawn as median and 10-90 % band. A dataset is the result of a sweep
         or of a comparison.
     what : str, optional
-        Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of an own
-        system. Report: "margins". Fit: "profiles". These two may be left out. Ladder: an observable, such as "z".
-        Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such as "entropy 0".
+        Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of a user's
+        own system. Report: "margins". Fit: "profiles". "margins" and "profiles" may be left out. Ladder: an observable,
+        such as "z". Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such as "entropy 0".
     ax : matplotlib Axes, optional
         Default: new axes of one column's width, from matplotlib.pyplot.
     style : str, path or mapping, optional
@@ -66,7 +66,7 @@ def plot(
     ------
     InputError
         The result is of another type, or it has no such quantity, class, token, option or dimension; or there is no
-        curve to draw, or more than 50, one per class or token.
+        curve to draw; or there are more than 50 curves, with one per class or token.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _keep_style(drawn: Artist, before: frozenset[int] = frozenset()) -> None:
 
 
 def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
-    """Return the function that draws a result, and the names it can draw (None: it checks them itself)."""
+    """Return the function that draws a result, and the names it can draw (None: the function checks the name)."""
     import xarray
 
     if isinstance(thing, InstanceReport):
@@ -173,7 +173,7 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
 
 
 def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
-    """Draw the number of each claim over its bound: on the left of 1 the statement holds."""
+    """Draw the number of each claim divided by its bound; a claim holds if this ratio is at most 1."""
     shown_results: list[tuple[Any, float]] = []  # with their margins
     for result in report.claims:
         ratio = result.measured / result.bound if result.bound else np.nan
@@ -199,7 +199,7 @@ def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:
 
 
 def _draw_profiles(axes: Axes, fit: Fit, what: str) -> None:
-    """Draw the profile of each free parameter over its estimate, and the parabola of its standard error."""
+    """Draw each parameter's profile against parameter/estimate, and the parabola that its standard error gives."""
     widest = 1.0
     for number, (name, estimate) in enumerate(fit.estimates.items()):
         values, rises = fit.profile(name)

@@ -61,8 +61,9 @@ class FigureEntry:
         The text below the picture. Tests assert its numbers on the data.
     compute : callable
         ``compute(level, **parameters)`` gives the data as an xarray.Dataset; level is "quick" or "full". With
-        `from_runs` it is ``compute(level, runs, **parameters)``. Its other arguments with a default are the parameters
-        of the figure; ``Annotated[type, pydantic.Field(...)]`` gives bounds, and meaning and unit as description.
+        `from_runs` it is ``compute(level, runs, **parameters)``. The other arguments of `compute` that have a default
+        are the parameters of the figure; ``Annotated[type, pydantic.Field(...)]`` gives bounds, and meaning and unit as
+        description.
     draw : callable
         ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
         inside the project's style.

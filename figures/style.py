@@ -114,7 +114,7 @@ def figure_width(width: float | None, style: Style | None, default: float) -> fl
 
 
 def text_scale() -> float:
-    """Return the size of the current style's text over that of the house style."""
+    """Return the text size of the current style, divided by that of the house style."""
     import matplotlib
 
     return float(matplotlib.rcParams["font.size"]) / TEXT_SIZE
@@ -138,7 +138,7 @@ def thin_dotted(points: float = 0.8) -> dict[str, Any]:
 
 
 def text_width_scale() -> float:
-    """Return the width of words in the current style over that in the house style; Times, for example, is narrow."""
+    """Return the width of words in the current style relative to the house style; Times, for example, is narrow."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

@@ -46,8 +46,8 @@ class DrawnFigure:
     provenance : Path
         Parameters, seeds and versions (.provenance.json).
     checks : tuple of Measured
-        Checks of the figure's claims on its data, with controls. Where parameters differ from the defaults, only those
-        that hold for all parameters.
+        Checks of the figure's claims on its data, with controls. Where parameters differ from the defaults, only the
+        checks that hold for all parameters are made.
     not_applicable : tuple of str
         Names of the checks that hold for the defaults only and were left out.
     """

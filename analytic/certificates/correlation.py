@@ -6,7 +6,7 @@ classes, and 1 is a vector of ones where a vector is needed (derivation ``xi-eli
 suffices that G_n^-1 1 >= 0. Neumann's series in pairs gives (I+A)^-1 1 = (sum of A^2k) (1 - A 1) (derivation
 ``neumann-pairs``), which is >= 0 where the row sums of A are at most 1. A row of K-2 overlaps has at most the norm
 |lambda_1|, so its sum is at most sqrt(K-2) |lambda_1|. For K = 4 the closed form of G_n^-1 1 is certified without the
-series. For larger K only the family of classes that attains the limit is certified.
+series. For larger K the certificate covers only the family of classes that attains the limit 1/sqrt(K-2) of |lambda_1|.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ xi_positive_4 = Statement(
 
 
 def _star(ratio: Ball, others: Ball) -> Ball:
-    """Return (G_n^-1 1)_1 where class 1 overlaps `others` = K - 2 classes by ratio/others each, and these do not."""
+    """Return (G_n^-1 1)_1; class 1 overlaps each of `others` = K - 2 mutually orthogonal classes by ratio/others."""
     return (1 - ratio) / (1 - ratio**2 / others)
 
 

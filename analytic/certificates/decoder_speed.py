@@ -2,7 +2,7 @@
 
 The variable u = V h replaces the visits s = t/K: by (45), V eta_Y s = exp(u) - 1 + (V-1) u, which is explicit in u and
 increases with u. Where a statement is about a root of exp(u) = (V-1) u, this root replaces V, by
-V - 1 = exp(root)/root. Where it is about the maximum of gamma, the place u* of the maximum replaces V, by
+V - 1 = exp(root)/root. Where a statement is about the maximum of gamma, the place u* of the maximum replaces V, by
 V - 1 = (u* - 1) exp(u*). So no root has to be enclosed.
 """
 

@@ -10,8 +10,8 @@ ln(1 + p (exp(d)-1)), the growth of ln(V-1+y) in this visit. So the sum over vis
 where the last step is (45) at s + X. No step requires a small eta_Y; phi(eta_Y) is 1/2 at 0, 0.72 at 1, 220 at 10.
 
 Corollary 1: |e_n - alpha_n| = sqrt(V(V-1))/(V-1+exp(V h)) is eps at exp(V h) = y = sqrt(V(V-1))/eps - (V-1). By (45)
-the continuous h reaches this at eta_Y s = [y - 1 + (V-1) ln y]/V. The recursion (33) needs at most s visits, rounded
-up, since h* >= h (Lemma 7). It needs one visit if eta_Y >= ln y, since V h*(1) = eta_Y.
+the continuous h reaches this error at eta_Y s = [y - 1 + (V-1) ln y]/V. The recursion (33) needs at most s visits,
+rounded up, since h* >= h (Lemma 7). It needs one visit if eta_Y >= ln y, since V h*(1) = eta_Y.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _largest_rate(mean: Ball) -> Ball:
 
 
 def _lag_over_order(mean: Ball, eta_Y: Ball) -> Ball:
-    """Return phi(eta_Y) ln(1 + eta_Y (mean + 2 B))/B, where B = sqrt(mean K ln(K/delta))."""
+    """Return phi(eta_Y) ln(1 + eta_Y (m + 2 B))/B, m = N/K = `mean`, B = sqrt(m K ln(K/delta)), K = 2, delta = 1/2."""
     B = (LEAST_SCALE * mean).sqrt()
     return expm1_excess(eta_Y) * (eta_Y * (mean + 2 * B)).log1p() / B
 

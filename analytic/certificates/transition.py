@@ -2,7 +2,8 @@
 
 With u = V h and x = eta_Y t/K, the exact 4 Gamma is proportional to u^2, the early piece to x^2 and the late piece to
 ln(V x)^2, with the same factor 2 K (1-1/V)^2 eta_Z/eta_Y. So the pieces are compared through x/u and ln(V x)/u. With
-C0 >= 0 added to both, B of a piece exceeds the exact B by at most half the logarithm of x/u or ln(V x)/u.
+C0 >= 0 added to the piece and to the exact 4 Gamma, B of a piece exceeds the exact B by at most half the logarithm of
+x/u or ln(V x)/u.
 
 The times are t0' = K ln V/eta_Y, t* (peak of gamma) and t0 = 2 u_+ K/eta_Y. In units of K/eta_Y they
 depend on V only: ln V, x* = ((V-1) u* + exp(u*) - 1)/V with V - 1 = (u*-1) exp(u*), and 2 u_+.
@@ -104,7 +105,7 @@ def _start_after_peak(u_peak: Ball) -> Ball:
 
 
 def _end_over(u_peak: Ball, factor: float) -> Ball:
-    """Positive where t0 > factor t* (factor t*/2 lies above u_-)."""
+    """Return a number that is positive where t0 > factor t*, if factor x*/2 lies above u_-."""
     others, peak = _of_peak(u_peak)
     return _between_roots(others, factor / 2 * peak)
 

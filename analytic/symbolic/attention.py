@@ -123,7 +123,7 @@ def common_rate() -> Derivation:
 
 @declare
 def equal_shares() -> Derivation:
-    """Return Eq. (107): the effect on a shared token with equal attention in both classes; they share several."""
+    """Return Eq. (107): the effect on a shared token with equal attention in two classes that share several."""
     dot = sum(share**2 for share in _shared)
     distinct = sp.sqrt(1 - dot)
     f_n, f_k = sp.Matrix([*_shared, distinct, 0]), sp.Matrix([*_shared, 0, distinct])

@@ -140,7 +140,8 @@ def declare(build: Callable[[], Derivation]) -> Callable[[], Derivation]:
     Raises
     ------
     ValueError
-        If the id is that of a derivation of snapdyn. A derivation of a user's file is replaced instead.
+        If the id is that of a derivation of snapdyn. A derivation of a user's file with the same id is replaced by the
+        new one.
     """
     id_ = build.__name__.replace("_", "-")
     if id_ in DECLARED and DECLARED[id_].__module__.startswith("snapdyn."):

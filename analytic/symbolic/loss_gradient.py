@@ -166,7 +166,7 @@ def gradient(
     Raises
     ------
     InputError
-        If an argument is no array of numbers, a token id is negative, or the shapes do not fit together.
+        If an argument is not an array of numbers, a token id is negative, or the shapes do not fit together.
 
     Notes
     -----

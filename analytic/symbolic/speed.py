@@ -62,7 +62,7 @@ def lag() -> Derivation:
 
 @declare
 def largest_gap() -> Derivation:
-    """Return the largest h* - h to leading order in eta_Y, an eleventh of the bound 2 eta_Y/V of Lemma 7."""
+    """Return the largest h* - h to leading order in eta_Y, about 1/11 of the bound 2 eta_Y/V of Lemma 7."""
     slowing = sp.Symbol("x", positive=True)
     # The gap is c dh/ds, with (V-1+y)/V = x: dh/ds = eta_Y/(V x).
     gap = sp.log(slowing) / 2 * eta_Y / (V * slowing)
@@ -81,7 +81,7 @@ def largest_gap() -> Derivation:
 
 @declare
 def late_lag() -> Derivation:
-    """Return the late growth of the lead per visit; it is 0 in Remark 2, whose lead is bounded."""
+    """Return the late growth of the lead per visit; in Remark 2 the lead is bounded, so this growth is 0."""
     return Derivation(
         "Late, each visit adds 1/(2 s) to the lead: c ~ (1/2) ln s and h* - h ~ ln(s)/(2 V s)",
         "Remark 2, whose gap 2 eta_Y s_0/(V s) keeps c constant",
@@ -208,7 +208,7 @@ def omega_1() -> Derivation:
 
 @declare
 def transition_balance() -> Derivation:
-    """Return t0, the printed end of the transition, minus the time at which the terms of (45) are equal."""
+    """Return t0, the printed end of the transition, minus the time at which exp(V h) = (V-1) V h in (45)."""
     u_p = sp.Symbol("u_+", positive=True)
     balance = K * visits_of_u.subs(sp.exp(u), (V - 1) * u).subs(u, u_p)
 

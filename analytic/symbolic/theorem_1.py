@@ -135,7 +135,7 @@ e = symmetric_matrix("e")
 q1, q0 = V / (V - 1), -V / (V - 1) ** 2
 theta = sp.symbols(f"theta_1:{CLASSES + 1}", real=True)
 sigma = sp.Symbol("sigma", real=True)
-"""Sampled counts: relative excess theta_k of h(N_k) over h(N/K), sigma of the error of class n over its mean."""
+"""Sampled counts: theta_k, relative excess of h(N_k) over h(N/K); sigma, that of the error of class n over its mean."""
 
 
 def _zeta(n: int) -> sp.Matrix:
@@ -293,9 +293,9 @@ def leading_xi() -> Derivation:
 def xi_eliminated() -> Derivation:
     """Return xi_n/(gamma q1) with class n eliminated from the Gram matrix, which shows its sign; for any K.
 
-    Let H be the Gram matrix of the other classes and x = H^-1 e. Row n of G^-1 is g (1, -x^T) with g = 1/(1 - e.x). In
-    the other rows column n is -g x, and the rest is H^-1 + g x x^T: in G G^-1 their terms in e and e x^T cancel, since
-    H x = e.
+    Let e be the overlaps of class n, H the Gram matrix of the other classes, and x = H^-1 e. Row n of G^-1 is
+    g (1, -x^T) with g = 1/(1 - e.x). In the other rows, column n is -g x and the other columns are H^-1 + g x x^T. In
+    G G^-1 the terms in e and e x^T cancel, since H x = e.
     """
     own, ones = sp.symbols("a b", real=True)  # e.x and x.1
     g = 1 / (1 - own)

@@ -27,12 +27,12 @@ def attack(
         Path | None, typer.Option(metavar="DIR", help="Write confirmed counterexamples into this folder, as JSON.")
     ] = None,
 ) -> int:
-    """Search for counterexamples to claims: extremes, random draws, and an optimiser from the worst of them.
+    """Search for counterexamples to claims: extremes, random draws, and an optimiser started from the worst of them.
 
     Attacks the statements that hold according to the register, inside their conditions. The budget is shared by the
     properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine. Exit code
-    1: a statement fell (its instance is then simplified and measured with a second integrator), or no instance of a
-    property gave a number. After Ctrl-C the table shows the finished properties.
+    1: an instance contradicts a statement (it is then simplified and measured with a second integrator), or no instance
+    of a property gave a number. After Ctrl-C the table shows the finished properties.
 
     Example: snapdyn attack --minutes 5 --seed 2
 

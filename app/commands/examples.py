@@ -15,7 +15,9 @@ from snapdyn.commands.terminal import DONE, show
 def examples(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the copies; it is made if missing.")],
 ) -> int:
-    """Copy the example files to a folder, where you can run and change them. A file there that differs is not replaced.
+    """Copy the example files to a folder, where you can run and change them.
+
+    If the folder holds an example that you have changed, nothing is copied.
 
     Example: snapdyn examples examples
     """

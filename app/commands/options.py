@@ -81,7 +81,7 @@ Register = Annotated[
 
 @contextmanager
 def options_as_typed(*parameters: str) -> Iterator[None]:
-    """Name parameters in messages as the options that they are: min_count becomes --min-count."""
+    """Write parameters in messages as options of the command line: min_count becomes --min-count."""
     from snapdyn.errors import InputError
 
     try:
@@ -92,7 +92,7 @@ def options_as_typed(*parameters: str) -> Iterator[None]:
 
 
 def help_with(names: Callable[[], str]) -> type[TyperCommand]:
-    """Return a class of commands whose help ends with a sentence; it is made only when the help is shown."""
+    """Return a class of commands whose help ends with a sentence; the sentence is made only when it is shown."""
 
     class CommandWithNames(TyperCommand):
         def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -36,7 +36,7 @@ def simulate(
 ) -> int:
     """Integrate the system described in a file and save its trajectory; or train a transformer.
 
-    Exit code 1: the integration failed; what was computed up to there is saved.
+    Exit code 1: the integration failed; what was computed before that is saved.
 
     Example: snapdyn simulate examples/syn_small.toml --out syn_small.nc
     """
@@ -71,7 +71,7 @@ def simulate(
 
 
 def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
-    """Warn of a run that keeps classes equal although a difference between them grows: training leaves its path."""
+    """Warn if a difference between classes that the run keeps equal grows: noise drives training off its path."""
     from snapdyn.dynamics import MeanField, growth_of_differences
 
     is_reduced = trajectory.stats["state_size"] < trajectory.stats["full_state_size"]
@@ -84,8 +84,8 @@ def _warn_of_an_unstable_path(system: System, trajectory: Trajectory) -> None:
         return
     if growth > LARGEST_GROWTH:
         say(
-            f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise of training "
-            "leaves its path; compare the run with sgd"
+            f"a difference between classes that this run keeps equal grows by {growth:.2g}: noise drives "
+            "training away from the path of this run; compare the run with sgd"
         )
 
 

@@ -1,4 +1,4 @@
-"""What commands print of their results. Heavy libraries are imported here, those for figures where they draw."""
+"""What commands print of their results. Heavy libraries are imported here, except those for drawing."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def show_words(run: Trajectory, classes: TextClasses) -> None:
 def shown_classes(classes: TextClasses, count: int) -> list[int]:
     """Choose the most frequent classes with different next words whose query and next word consist of letters.
 
-    If these are too few, classes that repeat a next word follow, then classes with other signs.
+    If these are too few, classes that repeat a next word follow, then classes with other characters in these two words.
     """
 
     def spelt(n: int) -> bool:
@@ -317,7 +317,7 @@ def show_sweep(result: SweepResult) -> None:
 
 
 def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
-    """Return smallest, median and largest number; for texts only a middle: the most frequent and their counts."""
+    """Return smallest, median and largest number; for texts, only the most frequent with their counts."""
     if values.dtype.kind not in "iuf":
         counts = Counter(map(str, values[values != ""]))
         return "", ", ".join(f"{text}: {count}" for text, count in counts.most_common(3)), ""

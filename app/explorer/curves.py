@@ -83,7 +83,7 @@ class Curves:
 
 
 def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
-    """Integrate the mean field of the settings on its quotient, and evaluate the closed forms at the same times.
+    """Integrate the mean field of the settings, reduced by symmetry, and evaluate the closed forms at the same times.
 
     Parameters
     ----------

@@ -29,8 +29,8 @@ def reachable_overlaps(common_probability: float) -> tuple[float, float]:
     Returns
     -------
     tuple of float
-        Lowest overlap: one distinct token takes the rest of the probability. Highest: 20 equal ones share it. These are
-        limits: an overlap lies strictly between them.
+        Lowest overlap: one distinct token takes the rest of the probability. Highest overlap: 20 equally probable
+        distinct tokens share this rest. These are limits: an overlap lies strictly between them.
 
     Raises
     ------
@@ -58,7 +58,7 @@ class Settings:
     """What the sliders set: K classes of one query with one common token, and the rates.
 
     Each class has the common token and 20 distinct tokens of its own: a dominant one, and 19 of equal probability. The
-    common probability and the overlap fix all of them.
+    common probability and the overlap fix all these probabilities.
 
     Attributes
     ----------

@@ -147,7 +147,7 @@ def build_report(
 
 
 def _derivations(report: Report) -> Sequence[Derivation]:
-    """Return all derivations of snapdyn's own register; of another one, those of its claims without a fault."""
+    """Return all derivations of snapdyn's own register; of another register, those that its faultless claims name."""
     if register_in_use() is OURS:
         return derivations()
     proved = (id_ for result in report.claims if not result.fault for id_ in result.claim.proved)
@@ -335,7 +335,7 @@ def _number(value: float) -> str:
 
 
 def _outline(path: str) -> str:
-    """Return a path's description without needless characters; lines of many points as steps from point to point."""
+    """Return a path's description without needless characters; a long line is written as steps from point to point."""
     if not re.fullmatch(r"(M [-\d.]+ [-\d.]+ ?)(L [-\d.]+ [-\d.]+ ?){3,}", path):
         return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
     points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]

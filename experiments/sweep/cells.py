@@ -150,8 +150,8 @@ def _run_together(
 ) -> dict[int, tuple[Trajectory, float]]:
     """Run cells of the same classes and times together; return run and seconds of each by number of the cell.
 
-    Left out are cells that cannot be built, and all cells of a group in which one cannot be run: each of these is then
-    run by itself.
+    Cells that cannot be built are left out, and so are all cells of a group in which one cannot be run; the caller then
+    runs each of them on its own.
     """
     alike: defaultdict[Any, list[tuple[Cell, System, dict[str, Event]]]] = defaultdict(list)
     found: dict[int, tuple[Trajectory, float]] = {}
@@ -283,7 +283,7 @@ class Cells:
 
 
 def _set_aside(path: Path) -> str:
-    """Rename what is in the place of a file but is no file, such as a folder; return the end of a sentence on it."""
+    """Rename what is in the place of a file but is not a file, such as a folder; return the end of a sentence on it."""
     if path.is_file() or not os.path.lexists(path):
         return ""
     names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))

@@ -1,8 +1,8 @@
 """Running the cells of a sweep: on the cores of this machine or of a cluster, each finished cell kept at once.
 
 Sweeps that run at once on one folder do not communicate. Each sweep visits the missing cells in a random order of its
-own, and takes over the cells that another sweep has stored by then. A cell that two of them compute gives the same file
-twice.
+own, and takes over the cells that another sweep has stored by then. If two sweeps compute the same cell, both write the
+same file.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class SweepResult:
         File of the dataset; None if the sweep was stopped before it had a cell.
     dataset : xarray.Dataset
     taken_over : int
-        Cells, counted once for each settings, that another run has finished, before this one or meanwhile.
+        Cells that another run has finished, before this one or meanwhile; cells with the same settings count once.
     computed : int
         Cells that this run has run, the failed ones included.
     failures : dict of int to str
         Reason by number of the cell, in the order of the design.
     failed : int
-        Failed cells, counted once for each settings.
+        Failed cells; cells with the same settings count once.
     missing : int
         Cells that have not run.
     seconds : float
@@ -177,7 +177,7 @@ class _Portions:
                 yield portion
 
     def adjust(self, outcomes: Sequence[Outcome]) -> None:
-        """Set the size of the next portions from the time of the latest cells; it at most doubles."""
+        """Set the size of the next portions from the time of the latest cells; the size at most doubles."""
         seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
         most = int(SECONDS_AT_ONCE / max(seconds_per_cell, 1e-6))
         self.size = max(1, min(MOST_AT_ONCE, 2 * len(outcomes), most))
@@ -331,7 +331,7 @@ def _finished(
 
 @contextlib.contextmanager
 def _workers(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tuple[int, Executor | None]]:
-    """Yield the number of workers for `cells` cells, and the executor for them; None: this process runs the cells.
+    """Yield the number of workers for `cells` cells, and the executor for them, or None if this process runs the cells.
 
     Raises
     ------

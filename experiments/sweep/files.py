@@ -73,7 +73,7 @@ class Spread(Section):
     distribution: Literal["uniform", "log-uniform"] = "uniform"
 
     def draw(self, name: str, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:
-        """Draw values of a parameter; whole numbers from low to high, both included."""
+        """Draw values of a parameter; whole numbers are drawn from low to high, both included."""
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
@@ -82,8 +82,8 @@ class Spread(Section):
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
                 raise InputError(
-                    f"expected a whole number from low to high for {name}, received {self.low:g} and {self.high:g}; "
-                    "widen the range"
+                    f"expected a range that contains a whole number for {name}, received {self.low:g} to "
+                    f"{self.high:g}; widen the range"
                 )
         if self.distribution == "log-uniform":
             positive(f"low of {name}", self.low)
@@ -149,7 +149,7 @@ class GridSection(Section, extra="allow"):
         return self.model_extra or {}
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
-        """Build the design; `whole_numbers` says which parameters take only these, `seeds` is one more parameter."""
+        """Build the design; `whole_numbers` says which parameters take only whole ones, `seeds` adds a parameter."""
         return design_of({**self.values(whole_numbers), **seeds}, {}, taken_names())
 
     def values(self, whole_numbers: Mapping[str, bool]) -> dict[str, list[Value]]:
@@ -190,7 +190,7 @@ class RandomSection(ListSection):
 
 
 def _whole(values: list[Value], whole_numbers: bool) -> list[Value]:
-    """Values as the key takes them; where it takes whole numbers, 100.0 and 1e5 are whole numbers too."""
+    """Values in the type that the key takes; where it takes whole numbers, 100.0 and 1e5 count as whole numbers."""
     return [
         int(value) if whole_numbers and isinstance(value, float) and value.is_integer() else value for value in values
     ]
@@ -273,7 +273,7 @@ class Sweep:
             yield Cell(number, hashed_name(facts), sections), parameters
 
     def _described(self, section: Section) -> tuple[str, str]:
-        """Canonical JSON of a section, and this text with the hash of each file in it, which identifies the section."""
+        """Canonical JSON of a section, and its identity: this text, followed by the hash of each file that it names."""
         text = json.dumps(section.model_dump(), sort_keys=True)
         files = [
             file
@@ -333,7 +333,7 @@ def read_sweep(path: Path) -> Sweep:
     given = [name for name in KINDS if name in values]
     if len(given) != 1:
         raise InputError(
-            f"expected one of the sections [{'], ['.join(KINDS)}] in {str(path)!r}, received "
+            f"expected exactly one of the sections [{'], ['.join(KINDS)}] in {str(path)!r}, received "
             f"{' and '.join(given) or 'none'}; this section says what a cell runs"
         )
     kind = KINDS[given[0]]
@@ -412,7 +412,7 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
     if len(axes) < 2 or "cell" in axes:
         raise InputError(
             "expected a grid of at least two parameters with a section [phase], received "
-            f"{'another design' if 'cell' in axes else 'a grid of one'}; vary two on a grid, or leave out [phase]"
+            f"{'another design' if 'cell' in axes else 'a grid of one parameter'}; vary two, or leave out [phase]"
         )
     for name in (phase.x, phase.y):
         if name not in axes:
@@ -424,7 +424,7 @@ def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]
         if len(values) < 2 or any(isinstance(value, (bool, str)) for value in values):
             raise InputError(
                 f"expected at least two numbers on the axis {name} of [phase], received "
-                f"{'one' if len(values) < 2 else 'texts or true/false'}; take another axis, or no [phase]"
+                f"{'one' if len(values) < 2 else 'texts or true/false'}; take another axis, or leave out [phase]"
             )
     names = [each.name for each in measured if not each.dims and not each.text]
     if not names:

@@ -179,7 +179,7 @@ last = {last}
 @pytest.mark.parametrize(
     ("last", "said"),
     [
-        (3000.0, "noise of training leaves its path"),
+        (3000.0, "noise drives training away from the path of this run"),
         (30.0, ""),
         (30.0, "is not known: stopped after 20 evaluations"),
     ],

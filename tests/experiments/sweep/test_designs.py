@@ -33,7 +33,7 @@ def test_random_designs(tmp_path: Path) -> None:
     assert abs(rates.mean() + 1) < 5 * np.sqrt(1 / 3 / 4000)
     assert rates.min() >= -2
     assert rates.max() <= 0
-    with pytest.raises(snapdyn.InputError, match=r"whole number from low to high for classes\.num_classes"):
+    with pytest.raises(snapdyn.InputError, match=r"a range that contains a whole number for classes\.num_classes"):
         drawn(RANDOM.replace("low = 2, high = 4", "low = 2.2, high = 2.8"))
     assert swept(RANDOM.replace("SPREAD", SPREAD), tmp_path, name="random") == 0
     data = dataset(tmp_path, "random")
