@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import xarray
 
-from snapdyn.figures.declaration import statement
-from snapdyn.figures.figure_11 import compute, draw_recall
-from snapdyn.figures.shared_runs import in_errors
+from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
+from snapdyn.figures.shared_runs import SEEDS, draw_recall, final_states, in_errors
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
-
-__all__ = ["PROPERTIES", "compute", "draw"]
 
 TITLE = "Recall of distinct tokens by the rate of attention"
 CAPTION = (
     "As Figure 11 with columns and curves exchanged: columns eta_Y/eta_Z, curves eta_Z. The larger eta_Z, the fewer "
     "distinct tokens exceed the lowest threshold: attention concentrates on some of them."
 )
+
+
+def compute(level: str, seeds: Seeds = None, momentum: Momentum = 0.9, batch_size: BatchSize = 128) -> xarray.Dataset:
+    """Measure the recall at the end of the runs of Figure 6, as Figure 11 does."""
+    return final_states(seeds or SEEDS[level], momentum, batch_size)[["recall", "threshold"]]
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:

@@ -30,11 +30,12 @@ from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 TITLE = "Attention on Syn-Small, SGD and mean field"
 CAPTION = (
     "Attention c_n(l) on Syn-Small, both classes, eta_Y = 1 (above) and 10 (below), eta_Z = 1. Columns: SGD with "
-    "momentum 0.9, batch 128, T = 128, zero start; the mean field at the time that a constant gradient would have "
-    "reached; the difference of SGD from the mean field; the difference of SGD from descent with momentum on the "
-    "expected gradient (T infinite). Grey: tokens that the class does not have. At eta_Y = 1 the mean field lags at "
-    "iteration 48, because momentum builds up twice, in the decoder and then in attention; descent with momentum does "
-    "not lag. At eta_Y = 10 the errors of the clock and of infinite T nearly cancel."
+    "momentum 0.9, batch 128, T = 128, zero start; the mean field at t, the time on the clock of momentum (a constant "
+    "gradient moves attention as far by then as by the iteration); the difference of SGD from the mean field; the "
+    "difference of SGD from descent with momentum on the expected gradient (T infinite). Grey: tokens that the class "
+    "does not have. At eta_Y = 1 the mean field lags at iteration 48, because momentum builds up twice, in the "
+    "decoder and then in attention; descent with momentum does not lag. At eta_Y = 10 the errors of the clock and of "
+    "infinite T nearly cancel."
 )
 
 

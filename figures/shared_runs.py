@@ -16,8 +16,8 @@ from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.files import FORMAT
-from snapdyn.figures.layout import legend_above
-from snapdyn.figures.style import Axes, Figure, line_width, note_size
+from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.style import Axes, Figure, curve_style, line_width, new_figure, note_size
 from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS, FIGURE_6, distinct_entropy, figure_6_runs
 
 if TYPE_CHECKING:
@@ -184,6 +184,47 @@ def recall(classes: SequenceClasses, z: np.ndarray, threshold: np.ndarray) -> np
         distinct = np.concatenate([classes.distinct_tokens(int(n)) for n in np.flatnonzero(classes.query == query)])
         shares.append((attention[:, m, distinct][..., None] > threshold).mean(axis=1))
     return np.mean(shares, axis=0)
+
+
+RATES = {"ratio": "\\eta_Y/\\eta_Z", "eta_Z": "\\eta_Z"}
+
+
+def draw_recall(dataset: xarray.Dataset, columns: str, curves: str, width: float) -> Figure:
+    """Draw mean over seeds and its standard error, a panel for each pair of num_queries and `columns`.
+
+    In a narrow figure two of the columns of panels are below the other two.
+    """
+    count = dataset.sizes[columns]
+    shown = count if fitting_columns(width, count, 1.25) == count else 2
+    blocks, queries = -(-count // shown), dataset.sizes["num_queries"]
+    figure = new_figure(width, 0.7 + (1.45, 0.95)[blocks - 1] * queries * blocks)
+    grid = folded_grid(figure, queries, count, shown, sharey=True)
+    for number, value in enumerate(dataset[columns].values):
+        for axes, Q in zip(grid[:, number], dataset.num_queries.values, strict=True):
+            _draw_recall(axes, dataset.sel({"num_queries": Q, columns: value}), curves)
+            if number % shown == 0:
+                axes.set_ylabel(f"recall, {Q} {'query' if Q == 1 else 'queries'}")
+        grid[0, number].set_title(f"${RATES[columns]}$ = {value:g}")
+        grid[-1, number].set_xlabel("threshold / $10^{-3}$")
+    letter_panels(grid[0])
+    legend_above(figure, title=f"mean of {dataset.sizes['seed']} seeds, band: standard error")
+    return figure
+
+
+def _draw_recall(axes: Axes, panel: xarray.Dataset, curves: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    threshold = 1e3 * panel.threshold  # so that the labels of ticks are short
+    for number, value in enumerate(panel[curves].values):
+        recall = panel.recall.sel({curves: value})
+        # The bands of single runs would merge; the standard error says how well the mean is known.
+        mean, error = recall.mean("seed"), recall.std("seed", ddof=1) / np.sqrt(panel.sizes["seed"])
+        label = f"${RATES[curves]}$ = {value:g}"
+        axes.plot(threshold, mean, label=label, **curve_style(number))
+        axes.fill_between(threshold, mean - error, mean + error, color=f"C{number}", alpha=0.2, linewidth=0)
+    axes.set(xlim=(threshold[0], threshold[-1]), ylim=(0.1, 1))
+    axes.xaxis.set_major_locator(MaxNLocator(3, prune="both"))
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def stored_data(name: str) -> xarray.Dataset:

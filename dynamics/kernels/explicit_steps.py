@@ -1,4 +1,4 @@
-"""Explicit steps of a rate with heavy ball: x <- x + h v, v <- mu v + rate(x)."""
+"""Explicit steps of a rate with heavy ball: v <- mu v + rate(x), then x <- x + h v."""
 
 from __future__ import annotations
 
