@@ -93,7 +93,7 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
 
 
 def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
-    """Draw mean and standard deviation over seeds against the rate, a curve per corpus and text."""
+    """Draw the mean over seeds and its standard deviation against the rate, a curve per corpus and text."""
     figure = new_figure(width, 3.2)
     axes = figure.subplots()
     for number, corpus in enumerate(dataset.corpus.values):
