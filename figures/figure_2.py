@@ -85,8 +85,8 @@ def compute(
     if dominant[-1] <= common[-1]:
         raise InputError(
             "expected the dominant token to pass the common one by last_time, received last_time = "
-            f"{last_time:g}, when "
-            f"it has {dominant[-1]:.3g} against {common[-1]:.3g}; give a later one, or rates nearer to each other"
+            f"{last_time:g}, at which the dominant token has attention {dominant[-1]:.3g} and the common one "
+            f"{common[-1]:.3g}; give a later one, or rates nearer to each other"
         )
     ahead = int(np.argmax(dominant > common))
     return xarray.Dataset(

@@ -267,7 +267,7 @@ def _over_theory(
             for curve in curves
         ]
     except RuntimeError as error:
-        raise InputError(f"expected rates that can be integrated; the theory {error}") from error
+        raise InputError(f"expected rates at which the theory can be integrated, received: {error}") from error
     times = transition_times(classes, eta_Y)
     transitions = {
         name: times[f"t_{name}"]

@@ -65,7 +65,7 @@ class ReducedSystem(System):
 
     @cached_property
     def value_of_z(self) -> Ints:
-        """Index in the state of every logit in classes.z_coordinates, (nz,)."""
+        """For each logit in classes.z_coordinates, its index in the state, (nz,)."""
         return logit_of_z(self.full.classes, self.kinds, self.full.z_initial)
 
     @property

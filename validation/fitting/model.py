@@ -175,7 +175,9 @@ class FitModel:
                 init="zeros" if self.z_initial is None else {"z": self.z_initial},
             )  # fmt: skip
         except RuntimeError as error:
-            raise RuntimeError(f"a run simulated at the estimates {error}; use errors='seeds'") from error
+            raise RuntimeError(
+                f"a run that was simulated with the estimated parameters failed: {error}; use errors='seeds'"
+            ) from error
         return np.array([observations.of_theory(run, self.quantity) for run in runs])
 
     def run(self, system: type[System], values: Mapping[str, float], t: Floats, **options: Any) -> Trajectory:

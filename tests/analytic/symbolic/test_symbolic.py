@@ -49,3 +49,10 @@ def test_visits_until_an_error_are_a_sum_not_a_product() -> None:
     # exp(V h) = V/epsilon makes the norm epsilon up to 1/V and epsilon.
     assert error == pytest.approx(epsilon, rel=2e-3)
     assert np.log(V / epsilon) / (epsilon * eta_Y) / s == pytest.approx(13.6, abs=0.05)
+
+
+def test_limits_of_the_first_gaps() -> None:
+    """Assert V rho and 1/(1 + V rho) for V >> K, and at V = K the gaps rho/(1 - rho) and 0 for many classes."""
+    for K, V, rho, modified, leading in ((10, 1e12, 0.6e-12, 0.6, 1 / 1.6), (1e8, 1e8, 0.1, 1 / 9, 0)):
+        assert value("first-gap-modified", K=K, V=V, rho=rho) == pytest.approx(modified, rel=1e-6)
+        assert -value("gap-leading", V=V, rho=rho) == pytest.approx(leading, abs=1e-6)

@@ -114,10 +114,11 @@ CLAIM = Claim(
         "closed form stays within 5 % of the one above. Corrected: this holds for all rungs but two, at any V, while "
         "(K-1) rho is small. For equal overlaps rho the gap of the leading beta is (1 + (1-1/V) rho)/(1 + (V-1) rho) "
         "at every t, and that of the modified decoder for t -> 0 is E' (V - K + 1 + (K-1) rho), E' = rho/((1-rho)(1 "
-        "+ (K-1) rho)): for rho up to K/V the larger of these two gaps is at least (sqrt(5)-1)/2 = 0.62. For any "
-        f"overlaps at weak correlation the larger gap is at least {LEAST_GAP:g} as t -> 0. For rho beyond K/V, at "
-        "equal overlaps and fixed V/K, the two gaps for t -> 0 tend to (V/K - 1 + rho)/(1 - rho) and 0 as K -> "
-        "infinity: at V = K both gaps are small if rho is small."
+        "+ (K-1) rho)). As V/K -> infinity at a fixed V rho, these two gaps tend to 1/(1 + V rho) and V rho, so that "
+        "the larger is at least (sqrt(5)-1)/2 = 0.62. For any overlaps at weak correlation the larger gap is at least "
+        f"{LEAST_GAP:g} as t -> 0. At equal overlaps rho > 0, with rho and V/K fixed and K -> infinity, the gap of the "
+        "modified decoder for t -> 0 tends to (V/K - 1 + rho)/(1 - rho) and that of the leading beta to 0. So at V = K "
+        "both gaps are small if 1/V << rho << 1."
     ),
     latex=r"\max\left(E'V,\ \frac{1}{1+V\rho}\right)\ \geq\ \frac{\sqrt{5}-1}{2}\quad(t\to0,\ V\gg K)",
     conditions=(

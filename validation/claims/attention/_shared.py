@@ -112,7 +112,7 @@ A_COMMON_TOKEN = some("common", common_tokens)
 
 
 def logits_of(classes: SequenceClasses, tokens: Tokens) -> tuple[Ints, Ints]:
-    """(query rows, tokens) of the logits of `tokens` that can move."""
+    """(query rows, token numbers) of those logits of `tokens` that the dynamics can change."""
     query, token = classes.z_coordinates
     kept = np.isin(token, tokens(classes))
     return query[kept], token[kept]

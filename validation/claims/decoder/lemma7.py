@@ -56,9 +56,9 @@ CLAIM = Claim(
     latex=r"0\le h^*(s)-h(s)\le \frac{2\eta_Y}{V}",
     conclusion=(
         "Holds, even with half of the bound; the printed proof that the gap tends to 0, part (b), says nothing for "
-        "epsilon <= ln(2)/V, whatever eta_Y (F15). The flow needs more than (exp(eta_Y) - 1)/(V eta_Y) visits to "
-        "reach V h* = eta_Y, the value after the first visit: with large eta_Y the gap stays large for that many "
-        "visits."
+        "epsilon <= ln(2)/V, whatever eta_Y (F15). After one visit the steps have V h* = eta_Y; the flow "
+        "reaches this value only after more than (exp(eta_Y) - 1)/(V eta_Y) visits. So with large eta_Y the gap stays "
+        "large that long."
     ),
     properties=tuple(
         Property(

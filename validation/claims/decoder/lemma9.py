@@ -102,10 +102,10 @@ CLAIM = Claim(
         "V >= 5 (V >= 4 late)",
     ),
     conclusion=(
-        "The bounds on gamma hold for any learning rate; that on exp(V h) needs V >= 5 and eta_Y of about 1/V or "
-        "more. Rates eta_Y of V^-0.99 or more are enough for V >= 100, as the paper states. Theorem 1(b) and Section "
-        "6 print ln(eta_Y t/K) in place of ln(V eta_Y t/K); with the printed logarithm the constant of the late bound "
-        "on gamma grows with V."
+        "The bounds on gamma hold for any learning rate; the bounds on exp(V h) need V >= 5 (late times: V >= 4) and "
+        "eta_Y of about 1/V or more. Rates eta_Y of V^-0.99 or more are enough for V >= 100, as the paper states. "
+        "Theorem 1(b) and Section 6 print ln(eta_Y t/K) in place of ln(V eta_Y t/K); with the printed logarithm the "
+        "constant of the late bound on gamma grows with V."
     ),
     expected="conditional",
     grade="certified",

@@ -80,8 +80,8 @@ CLAIM = Claim(
         "After many visits s, the h* of the steps and the h of the flow differ by h*(s) - h(s) of the order of 2 "
         "eta_Y s0/(V s) = O(ln V/(V s)), where s0, of the order of ln V/eta_Y, is the time in the proof of Lemma 7; "
         "and h*(s) <= h(s+c) with c = O(ln V). Corrected: the difference is [ln(eta_Y s)/2 + eta_Y (1/24 + "
-        "1/(8V))]/(V s), since every explicit step adds its truncation error; for eta_Y <= 1, at all times h*(s) = "
-        "h(s + X) with X = ln((V-1+exp(V h*))/V)/2 within 0.15 eta_Y."
+        "1/(8V))]/(V s), since every explicit step adds its truncation error; for eta_Y <= 1, the X with "
+        "h*(s) = h(s + X) differs at all times from ln((V-1+exp(V h*))/V)/2 by at most 0.15 eta_Y."
     ),
     latex=r"h^*-h\sim\frac{2\eta_Y s_0}{Vs}\ \to\ "
     r"h^*-h=\frac{\frac12\ln(\eta_Y s)+\eta_Y\left(\frac1{24}+\frac1{8V}\right)+O(\eta_Y^2)}{Vs}",

@@ -108,10 +108,11 @@ CLAIM = Claim(
     "f o (g - f (f.g)), g = Y (x - alpha), for the row of Z of the query.",
     latex=r"\dot Y=\eta_Y f(x-\alpha)^\top,\quad \dot z=\eta_Z\,\mathrm{diag}(q)\,\frac{I-ff^\top}{\|q\|}\,Y(x-\alpha)",
     conclusion=(
-        "Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to rounding. A "
-        "step of SGD is the derivative too, at the frequencies of the drawn sequence. Proved for two or three tokens "
-        "and three outputs; by symmetry it holds for any numbers: an entry of a gradient contains its own token or "
-        "output, one other, and sums over the rest. The compiled rates are tested with more tokens and outputs."
+        "Holds: sympy verifies it, and the compiled right-hand side is the derivative of the loss to rounding. A step "
+        "of SGD is the same gradient times the rate, with the token frequencies of the drawn sequence. Proved for two "
+        "or three tokens and three outputs; by symmetry it holds for any numbers: an entry of a gradient contains its "
+        "own token or output, one other, and sums over the rest. The compiled rates are tested with more tokens and "
+        "outputs."
     ),
     grade="proved",
     properties=(
