@@ -39,7 +39,6 @@ def test_classes_have_what_was_asked_for(common_probability: float, place: float
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"num_classes": 2, "vocab_size": 3}, "at least 4"),
         ({"overlap": 0.8}, "overlap to be a finite number above 0.155172 and below 0.786026"),
         ({"eta_Z": 101.0}, "K eta_Z/eta_Y of at most 1000"),
         ({"num_classes": 101, "seq_len": 1000}, "at most 100 classes with finite sequences"),

@@ -25,7 +25,6 @@ def test_two_axes_agree_with_single_checks() -> None:
     ("claim", "classes", "axes", "message"),
     [
         ("conservation", family, {}, "number of axes to be a whole number in 1..2"),
-        ("conservation", family, {"common": [0.3, 0.1]}, "to increase"),
         ("conservation", family(0.1), {"common": [0.1]}, "axis of fixed classes"),
         ("figure6", family, {"common": [0.1]}, "speaks of"),
         ("theorem3", family, {"common": [0.1]}, "received the group"),

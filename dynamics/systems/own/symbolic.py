@@ -122,9 +122,9 @@ def from_sympy(
 
     The rate is compiled with its common subexpressions computed once, and the integrator calls it at its address.
     Implicit methods (CVODE, BDF, Radau, LSODA) use the exact derivative of the rate, by symbolic differentiation.
-    Generated code is kept in the cache folder under the hash of its content: the first run of a system takes less than a
-    second longer, later ones do not. `snapdyn.register` makes the system known to run files and sweeps, with its
-    parameters as keys.
+    Generated code is kept in the cache folder under the hash of its content: the first run of a system takes less
+    than a second longer, later ones do not. `snapdyn.register` makes the system known to run files and sweeps,
+    with its parameters as keys.
 
     Parameters
     ----------

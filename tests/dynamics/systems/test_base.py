@@ -71,8 +71,6 @@ def test_what_the_system_lacks_is_said_in_one_sentence() -> None:
         "attention logits": lambda: run.z,
         "sequence classes": lambda: run.attention,
         "a loss": lambda: run.loss,
-        "the decoder Y": run.require_decoder,
-        "a loss, ": lambda: system.loss(system.initial_state()),
         "compiled": lambda: integrate(system, TIMES, "compiled"),
         "a decoder Y": lambda: integrate(system, TIMES, save_decoder=True),
         "logits": lambda: integrate(system, TIMES, events={"z": Event(lambda t, state: float(state.z[0, 0]))}),

@@ -68,7 +68,6 @@ def test_runs_of_sgd_become_a_trace() -> None:
         ({"attention": ATTENTION * 1.01}, "sums to 1 .* received 1.01 at step 0, class 0"),
         ({"attention": ATTENTION[0]}, r"shape \(seeds, 2, classes, tokens\)"),
         ({"loss": [[1.0, 1.0], [1.0, 1.0]]}, "equally many seeds"),
-        ({"attention": None}, "attention, loss or entropy"),
     ],
 )
 def test_wrong_arrays_are_refused(changes: dict[str, Any], sentence: str) -> None:
