@@ -70,7 +70,6 @@ def test_signals(
         (["validate", "--levl", "full"], ["--levl", "--level"]),
         (["validate", "lema6"], ["'lema6'", "did you mean 'lemma6'"]),
         (["simulate"], ["FILE.toml", "`snapdyn simulate --help`"]),
-        (["simulate", "no_such_file.toml"], ["no_such_file.toml", "No such file"]),
         (["figures", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["validate", "--jobs", "0"], ["expected jobs to be a whole number of at least 1, received 0; give 1 or more"]),
     ],

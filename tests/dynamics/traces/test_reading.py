@@ -67,7 +67,6 @@ def test_both_tables(tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("a.csv", "loss\n1", "column step"),
-        ("a.csv", "step,loss\n0,1\n0,2", "once per seed"),
         ("a.csv", "step,seed,loss\n0,0,1\n1,0,1\n0,1,1", "gaps"),
         ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),

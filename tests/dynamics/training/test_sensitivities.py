@@ -93,7 +93,6 @@ def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, s
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"wrt": ("eta_X",)}, "name a real parameter of MeanField"),
         ({"wrt": [("P", np.ones((2, 3)))]}, r"direction of P of shape"),
         ({"wrt": [("P", np.eye(2, 30))]}, "0 where P is 0|sum to 0"),
         ({"momentum": 0.5}, "step_size with momentum"),
