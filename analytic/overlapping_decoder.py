@@ -272,7 +272,7 @@ def first_ladder_gaps(num_classes: ArrayLike, vocab_size: ArrayLike, overlap: Ar
 
 @broadcasting
 def ladder_gaps(t: ArrayLike, eta_Y: float, vocab_size: int, num_classes: int, overlap: float) -> LadderGaps:
-    """Gaps of z at any time with slow attention (eta_Z -> 0), identical overlaps, uniform classes, zero start.
+    """Gaps of z between rungs of the ladder at any time: eta_Z -> 0, equal overlaps and priors, zero start.
 
     Parameters
     ----------

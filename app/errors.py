@@ -133,7 +133,7 @@ def instance(name: str, value: Any, kind: type, advice: str) -> Any:
 
 
 def list_of(name: str, values: Any, *kinds: type, at_least: int = 0, different: bool = False) -> list[Any]:
-    """Return the entries of an iterable as a list, each checked to be of one of the types when its turn comes.
+    """Return the entries of an iterable as a list; each is checked, as it is read, to be of one of the types.
 
     `at_least` is the smallest number of entries; with `different` no entry may come twice.
     """
@@ -439,7 +439,9 @@ def whole_array(
     array = finite_array(name, values, shape, at_least=at_least, whole=True, advice=advice)
     # Beyond 2**53 neighbouring whole numbers are the same float.
     if (largest := np.abs(array).max(initial=0.0)) >= 2.0**53:
-        raise InputError(f"expected {name} to hold whole numbers below 2^53, received {largest:g}; give smaller ones")
+        raise InputError(
+            f"expected {name} to hold whole numbers below 2^53 in size, received {largest:g}; give smaller ones"
+        )
     return array.astype(np.int64)
 
 

@@ -272,7 +272,7 @@ def _growth_exponent(run: Any) -> Floats:
     if "B" not in run.extra:
         raise InputError(
             f"expected the system SingleCommonToken for the observable growth_exponent, received {run.system}; leave "
-            "it out"
+            "this observable out"
         )
     return np.asarray(run.extra["B"][:, 0])
 

@@ -40,7 +40,7 @@ def compute(
     runs: Sequence[TransformerRun] | None = None,
     learning_rate: Annotated[float, Field(gt=0, description="of the runs that are shown, per step")] = STORED_RATE,
 ) -> xarray.Dataset:
-    """Choose from the saved runs those at one rate, one per depth (its smallest seed), with their controls.
+    """Choose from the saved runs at one rate, for each depth, the run with the smallest seed and its control.
 
     A control is a run with the same settings on a text whose words were permuted at random.
 

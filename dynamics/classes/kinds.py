@@ -148,7 +148,7 @@ class Kinds:
 
 
 def ranks(*columns: Floats | Ints) -> Ints:
-    """Rank 0, 1, ... of each row of the columns, (n,) each, among the different rows in lexicographic order."""
+    """Number of each row of a table, given as columns (n,): different rows count 0, 1, ... in lexicographic order."""
     if len(columns) == 1:
         return np.unique(columns[0], return_inverse=True)[1]
     order = np.lexsort(columns[::-1])

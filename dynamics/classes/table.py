@@ -67,7 +67,7 @@ def _sparse_rows(P: Any) -> Any:
         if P.format in ("csr", "csc", "bsr") and (
             P.indptr.dtype.kind != "i" or P.indptr[0] != 0 or (P.indptr[1:] < P.indptr[:-1]).any()
         ):
-            raise ValueError("an indptr that does not start at 0, falls, or is not of whole numbers")
+            raise ValueError("an indptr that falls, starts at another number than 0, or has another type than int")
         if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
             raise ValueError("rows whose numbers of indices and of values differ")
         # What is made of P holds arrays of its entries, classes and tokens.

@@ -66,4 +66,4 @@ def _check_header(file: IO[bytes], size: int) -> None:
     shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
     declared = file.tell() + math.prod(shape) * dtype.itemsize
     if declared != size or dtype.hasobject:
-        raise ValueError(f"it declares {declared} bytes of {dtype}, and holds {size}")
+        raise ValueError(f"an array of {dtype} declares {declared} bytes with its header, and has {size}")

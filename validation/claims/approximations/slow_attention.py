@@ -82,10 +82,10 @@ CLAIM = Claim(
     statement=(
         "With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. How "
         "much larger eta_Y must be depends on the classes and on t_end: by linear response the decoder's memory must "
-        "be less than xi_n. No value of eta_Z/eta_Y is small enough for all classes and times: for K -> infinity "
-        "classes of unequal profiles, K << V and u = eta_Y t/K << 1, some distinct tokens rise at first and fall from "
-        "a fixed K (eta_Z/eta_Y) u^2 on. Under Eq. (10), whose decoder depends only on the present attention, these "
-        "tokens rise in the runs measured here."
+        "be less than xi_n. No value of eta_Z/eta_Y is small enough for all classes and times: with K classes of "
+        "unequal profiles, K -> infinity, K << V and u = eta_Y t/K << 1, some distinct tokens rise at first and fall "
+        "as soon as K (eta_Z/eta_Y) u^2 exceeds a threshold that does not depend on K. Under Eq. (10), whose decoder "
+        "depends only on the present attention, these tokens rise in the runs measured here."
     ),
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     conditions=(

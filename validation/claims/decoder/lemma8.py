@@ -31,7 +31,7 @@ def side_of_roots(instance: Instance, smaller: OfV = analytic.u_minus, larger: O
     lower, upper = smaller(V), larger(V)
     u = np.concatenate([lower * (upper / lower) ** SHARES, lower * SHARES, upper + (FAR - upper) * SHARES])
     distance = np.minimum(np.abs(np.log(u / lower)), np.abs(u - upper))
-    # -1 where exp(u) <= (V-1) u is claimed.
+    # 1 where exp(u) <= (V-1) u is claimed, -1 where exp(u) >= (V-1) u is.
     claimed = np.repeat([1.0, -1.0, -1.0], SHARES.size)
     sign = claimed * (np.log((V - 1) * u) - u) / distance
     i = sign.argmin()

@@ -265,7 +265,7 @@ CLAIM = Claim(
     latex=r"u_n=\frac{f_n+e_{\psi(n)}}{\|f_n+e_{\psi(n)}\|},\qquad u_n^\top u_k=\frac{f_n^\top f_k+"
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
     conditions=(
-        "several classes per query that share a token",
+        "each query has several classes, which share a token",
         "late, with a clearly positive drift at the start, moderate overlaps and slow attention: measured, not derived",
     ),
     conclusion=(
