@@ -68,7 +68,7 @@ def _chosen(full: System, request: Request) -> Plan:
         method = default if keeps_default or full.rate_ratio < _stiff_ratio(full) else "CVODE"
     if method == "compiled" and full.integrator is None:
         raise InputError(
-            f"expected a system that is compiled into the integrator, received {full.name}; use method='DOP853'"
+            f"expected a system that the compiled integrator takes, received {full.name}; use method='DOP853'"
         )
     if method in ("BDF", "Radau") and full.size > LARGEST_DENSE_JACOBIAN:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Solvers with the interface of scipy's `OdeSolver`: DOP853 compiled with the right-hand side, and those of scipy.
+"""Solvers: the compiled DOP853, which makes many steps in a call of `advance`, and those with `step`, as in scipy.
 
 This module also writes the messages of runs whose solver fails or would take very long: at which time, in which
 quantity, what to try.
@@ -58,7 +58,7 @@ def new_solver(plan: Plan, request: Request) -> Any:
 
 
 class DormandPrinceSolver:
-    """DOP853 from t = 0 to `t_end` (> 0), with the attributes of scipy's solvers that `integrate` uses.
+    """DOP853 from t = 0 to `t_end` (> 0), compiled, with attributes that are named as in scipy's solvers.
 
     Parameters
     ----------

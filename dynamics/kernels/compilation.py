@@ -91,7 +91,7 @@ class Compilation(event.TimingListener):
             return
         self.said = True
         print(
-            "snapdyn: compiling, once per installation and kind of system; this takes 2 to 20 seconds", file=sys.stderr
+            "snapdyn: compiling, once per installation and kind of system; this takes 1 to 20 seconds", file=sys.stderr
         )
 
 

@@ -347,13 +347,10 @@ def _record_points(loss, arguments, work, saves, samples, before, sampled):
         rows, row = saves, counts[SAVED] - before
         if sampling:
             rows, row = samples, counts[SAMPLED] - sampled
-        full = row == rows.states.shape[0]
-        if full and row > 0:
+        if row == rows.states.shape[0]:
             return ROWS
         if at < reals[TAU] and counts[DENSE_MADE] == 0:
             return DENSE_OUTPUT
-        if full:
-            return ROWS
         dense_state(at, work, rows.states[row])
         if rows.losses.size > 0:
             rows.losses[row] = loss(rows.states[row], vectors[where[SCRATCH]], *arguments)
@@ -457,15 +454,15 @@ def advance(rate, loss, arguments, work, saves, samples, most_steps):
     """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
 
     It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
-    saves.states receives the state at the i-th time that earlier calls have not saved. If `saves` has no rows, a call
-    makes the dense output of the step that contains the next time. Unless samples.at is empty, `samples` has a multiple
-    of `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them the end of the step.
+    saves.states receives the state at the i-th time that earlier calls have not saved. Unless samples.at is empty,
+    `samples` has a multiple of `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them
+    the end of the step.
     """
     return _advance(rate, loss, _nothing, _nothing, arguments, work, saves, samples, most_steps)
 
 
 class Integrator(NamedTuple):
-    """A right-hand side compiled into the integrator.
+    """The integrator for a right-hand side, which is compiled into it or called at its address.
 
     Attributes
     ----------

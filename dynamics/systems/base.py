@@ -58,7 +58,8 @@ class System(ABC):
         `from_function` if its code reads t.
     compiled : Integrator or None
         Integrator with the right-hand side, made by `kernels.dormand_prince.integrator_of`. A subclass must declare its
-        own integrator, since it may change the right-hand side.
+        own integrator, since it may change the right-hand side. Systems of `from_sympy` and `from_function` have one
+        that calls their right-hand side.
     norm_weights : (size,) array or None
         Weight of each state value in the mean squares of the compiled integrator, sum 1; None: equal weights.
     eta_Y : float

@@ -101,3 +101,12 @@ def test_saved_runs(tmp_path: Path) -> None:
         write("10", tmp_path / "out", runs=folder)
     (figure,) = write("7", tmp_path / "two", runs=folder, parameters={"7": {"learning_rate": 2.0}})
     assert figure.png.name == "figure_7_learning_rate=2.png"
+
+
+def test_permuted_words_fall_as_far_at_clip_half() -> None:
+    """Assert what the caption of Figure 10 says: beyond the fall with permuted words there is one at clip 0.1 alone."""
+    beyond = figure_10._beyond_permuted(figure_10.compute("quick"))
+    assert dict(zip(beyond.corpus.values.tolist(), (beyond > 3).values.tolist(), strict=True)) == {
+        "WikiText-2, clip 0.1": True,
+        "WikiText-2, clip 0.5": False,
+    }

@@ -41,7 +41,11 @@ class SymbolicSystem(OwnSystem):
 
     def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
         rate = self.theory.flow.rate
-        getattr(rate, "py_func", rate)(state, out, self.parameter_values, t)
+        try:
+            with np.errstate(all="ignore"):
+                getattr(rate, "py_func", rate)(state, out, self.parameter_values, t)
+        except (ValueError, ArithmeticError):  # Python raises where compiled code returns inf or NaN
+            out.fill(np.nan)
 
     @property
     def has_jacobian(self) -> bool:
@@ -81,14 +85,8 @@ class SymbolicSystem(OwnSystem):
 
     def _rate_at_start(self) -> Floats:
         rate = np.empty(self._start.size)
-        try:  # not compiled: a system is stated at once
-            with np.errstate(all="ignore"):
-                self.write_plain_rate(0.0, self._start, rate)
-            if np.isfinite(rate).all():
-                return rate
-        except (ValueError, ArithmeticError):  # Python raises where compiled code returns inf or NaN
-            pass
-        return super()._rate_at_start()
+        self.write_plain_rate(0.0, self._start, rate)  # not compiled: a system is stated at once
+        return rate if np.isfinite(rate).all() else super()._rate_at_start()
 
 
 def _made_again(stated: dict[str, Any], parameters: dict[str, Any]) -> SymbolicSystem:

@@ -67,12 +67,12 @@ Statement = tuple[str, sympy.Expr]
 Measures = Mapping[str, tuple[tuple[int, ...], list[Any]]]
 
 
-def own_symbol(array: str, index: int | str) -> sympy.Symbol:
+def own_symbol(array: str, index: int) -> sympy.Symbol:
     """The symbol whose name is the source of an entry of an array."""
     return sympy.Symbol(f"{array}[{index}]", real=True)
 
 
-TIME = sympy.Symbol("t", real=True)
+TIME = sympy.Symbol("(t)", real=True)  # a name that no user gives
 
 
 class Derivative(NamedTuple):
