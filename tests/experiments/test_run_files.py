@@ -24,7 +24,6 @@ FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startsw
         (P_LINE, "", "P or file in [classes], received neither"),
         (P_LINE, P_LINE + '\nfile = "P.csv"', "received both"),
         (P_LINE, 'file = "P.csv"', "P.csv"),
-        (P_LINE, 'file = "P.txt"', ".csv or .npz"),
         # ids and sizes
         ("query = [3, 3]", "query = [3, 6]", "query ids below vocab_size = 6, received 6"),
         ("vocab_size = 6", "vocab_size = 4", "vocab_size = 4"),

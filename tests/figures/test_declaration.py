@@ -132,7 +132,6 @@ def test_a_fault_with_the_defaults_stays_an_error() -> None:
         ("3", {"eta_Y": []}, "one number or more, received "),
         ("3", {"eta_Y": "fast"}, "one number or more, received 'fast'; write for example"),
         ("3", {"eta_Y": [1, 0.5, 2, 0.5, 0.5]}, r"received 0\.5 more than once"),
-        ("9", {"ratio": [1.0]}, r"two numbers, received \(1.0,\); give both"),
         ("2", {"last_time": 100.0}, "give a later one"),
         ("8", {"eta_Y_a": [1.0]}, "as many rates"),
         ("orders", {"K": 5}, "parameters of figure orders, received 'K'; remove it, or use one of seeds"),

@@ -72,7 +72,6 @@ def test_both_tables(tmp_path: Path) -> None:
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
         ("a.nc", b"no HDF5", "netCDF"),
-        ("a.txt", "1", "csv, npz or netCDF"),
         ("events.out.tfevents.1.host", bytes(range(256)) * 4, "received"),
     ],
 )
