@@ -109,11 +109,11 @@ CLAIM = Claim(
         "modified decoder; in the mean field and under SGD only down to some eta_Y/eta_Z, which grows with t",
     ),
     conclusion=(
-        "Holds in the closed forms and the modified decoder after t0 (V = 4 and 5: later); in the mean field only above "
-        "a threshold of eta_Y/eta_Z, which grows with t. In the mean field of Syn-Medium (Q = 3, eta_Z = 1) attention "
-        "at t = 1e9 is sparsest near eta_Y/eta_Z = 20; in Fig. 6, in our SGD runs and in the published table, it is "
-        "sparsest at the ratio 2 for Q >= 3. The condition of (132) is printed with nu inverted and without K and C0 "
-        "(F14)."
+        "Holds in the closed forms and the modified decoder after t0 (V = 4 and 5: later); in the mean field only "
+        "above a threshold of eta_Y/eta_Z, which grows with t. In the mean field of Syn-Medium (Q = 3, eta_Z = 1) "
+        "attention at t = 1e9 is sparsest near eta_Y/eta_Z = 20; in Fig. 6, in our SGD runs and in the published "
+        "table, it is sparsest at the ratio 2 for Q >= 3. The condition of (132) is printed with nu inverted and "
+        "without K and C0 (F14)."
     ),
     expected="conditional",
     findings=("F10", "F14"),
