@@ -68,7 +68,6 @@ def test_signals(
         ([], ["Missing command", "`snapdyn --help`"]),
         (["valdate"], ["'valdate'", "did you mean 'validate'"]),
         (["validate", "--levl", "full"], ["--levl", "--level"]),
-        (["validate", "lema6"], ["'lema6'", "did you mean 'lemma6'"]),
         (["simulate"], ["FILE.toml", "`snapdyn simulate --help`"]),
         (["figures", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["validate", "--jobs", "0"], ["expected jobs to be a whole number of at least 1, received 0; give 1 or more"]),
