@@ -1,5 +1,5 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
-# make check: set up, style, types, layers, fast tests of the folders with changes since the last commit (none: in it).
+# make check: set up, style, types, layers, fast tests of the folders that have changed (tests/changed.py says which).
 # make test: style, types, layers and the tests.   make test-all: long tests, a plain installation and the site as well.
 # make full: register and figures at the full level, figures of every preset, all fits: hours.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
@@ -21,10 +21,10 @@ endif
 # A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
 SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
 
-# What installs and runs here starts many processes: each would compile all sources again without their bytecode on disk.
-# So pip leaves it to the first import, which writes it where something is imported at all.
+# Commands and tests start many processes. Each of them would compile all sources again if none kept the bytecode on disk.
 unexport PYTHONDONTWRITEBYTECODE
-PIP_INSTALL := pip install --quiet --disable-pip-version-check --no-compile
+# pip does not compile, since the first import does, and many modules are never imported.
+INSTALL := install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: report check test docs fuzz attack full test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
@@ -69,7 +69,7 @@ test-wheel: setup
 	    && tar xzf build/dist/*.tar.gz -C build/source --strip-components 1
 	for python in $(PYTHONS); do \
 	    $$python --version || continue; rm -rf build/$$python; $$python -m venv build/$$python || exit 1; \
-	    build/$$python/bin/$(PIP_INSTALL) "$$(echo build/dist/*.whl)[dev]" || exit 1; \
+	    build/$$python/bin/pip $(INSTALL) "$$(echo build/dist/*.whl)[dev]" || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q -n auto -m "not slow") || exit 1; \
 	    (cd build/source && ../$$python/bin/python -m pytest -q tests/test_first_hour.py) || exit 1; \
 	done
@@ -79,14 +79,14 @@ PLAIN_TESTS := $(addprefix tests/,commands/test_check.py commands/test_explore.p
     dynamics/traces/test_reading.py dynamics/integration/test_cvode.py)
 test-plain:
 	rm -rf build/lib build/plain && $(PYTHON) -m venv build/plain
-	build/plain/bin/$(PIP_INSTALL) --constraint constraints.txt . \
+	build/plain/bin/pip $(INSTALL) --constraint constraints.txt . \
 	    pytest hypothesis pytest-benchmark pytest-timeout pytest-xdist
 	build/plain/bin/python -m pytest -q -n auto -rs -m "not slow" $(PLAIN_TESTS)
 
 # The lowest versions of dependencies that setup.cfg allows.
 test-lowest:
 	rm -rf build/lib build/lowest && $(PYTHON) -m venv build/lowest
-	build/lowest/bin/$(PIP_INSTALL) --constraint constraints-lowest.txt '.[dev]'
+	build/lowest/bin/pip $(INSTALL) --constraint constraints-lowest.txt '.[dev]'
 	build/lowest/bin/python -m pytest -q -n auto -m "not slow"
 
 lint: setup
@@ -104,7 +104,7 @@ ifneq ($(EXTRAS) $(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
 endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m $(PIP_INSTALL) --constraint constraints.txt \
+	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip $(INSTALL) --constraint constraints.txt \
 	    --config-settings editable_mode=strict --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@echo '$(EXTRAS)' > $(VENV)/extras
 	@echo '$(EXTRAS) $(SOURCES)' > $(VENV)/sources

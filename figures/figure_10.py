@@ -20,7 +20,7 @@ CAPTION = (
     "Mean attention entropy of 1-layer transformers on the validation text after training; bars: standard deviation "
     "over seeds. The heading gives the settings of the runs; clip is the norm to which larger gradients are scaled. "
     "Dashed (control): training on the same text after all its words were permuted at random. Dotted: uniform "
-    "attention. In the default data the entropy falls with the rate at both clips, but at clip 0.5 it falls as far "
+    "attention. In the default data the entropy falls with the rate at both clips, but at clip 0.5 it falls further "
     "with permuted words, on which there is nothing to learn."
 )
 FROM_RUNS = True
@@ -73,9 +73,9 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
             f"expected 1-layer runs that differ in rate, seed, corpus and clip alone for figure 10, received different "
             f"{', '.join(different)}; give a folder of runs of one kind"
         )
-    one = written[0]
+    first = written[0]
     if len(clips) > 1:
-        one = replace(one, settings={key: value for key, value in one.settings.items() if key != "clip"})
+        first = replace(first, settings={key: value for key, value in first.settings.items() if key != "clip"})
     entropy = np.full((len(curves), len(TEXTS), len(rates), len(seeds)), np.nan)
     for run in shallow:
         if curve(run) in curves and run.learning_rate in rates and run.seed in seeds:
@@ -88,7 +88,7 @@ def compute(level: str, runs: Sequence[TransformerRun] | None = None) -> xarray.
             "uniform": ((), np.log(attended).mean(), {"units": "nats"}),
         },
         {"corpus": curves, "text": list(TEXTS), "learning_rate": rates, "seed": seeds},
-        {"settings": settings_text(one)},
+        {"settings": settings_text(first)},
     )
 
 

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 ALWAYS = ("tests/test_layout.py", "tests/test_names.py", "tests/test_docs.py")
 
 
-def tests_of(changed: str) -> str:
+def mirroring(changed: str) -> str:
     """The folder of tests that mirrors the folder of a changed file; of a file of `app/` itself, its own test.
 
     The folder "tests" stands for all tests.
@@ -28,7 +28,7 @@ def tests_of(changed: str) -> str:
 def listed(command: str) -> list[str]:
     """Lines that a command of git prints; none outside of a repository."""
     try:
-        done = subprocess.run(["git", *command.split()], capture_output=True, text=True, cwd=ROOT, check=False)
+        done = subprocess.run(["git", *command.split()], capture_output=True, text=True, cwd=ROOT)
     except OSError:  # there is no git
         return []
     return done.stdout.splitlines()
@@ -41,6 +41,6 @@ def changed_files() -> list[str]:
 
 
 if __name__ == "__main__":
-    found = {tests_of(each) for each in changed_files()}
+    found = set(map(mirroring, changed_files()))
     if found and "tests" not in found:
         print(*sorted(found | set(ALWAYS)))

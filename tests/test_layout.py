@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.changed import mirroring
 from tests.helpers import ROOT
 
 TESTS = ROOT / "tests"
@@ -66,3 +67,9 @@ def test_no_entry_is_idle() -> None:
     untested = [module for module in modules() if not own_test(module).is_file()]
     for pattern in SERVED_BY:
         assert any(fnmatch(module, pattern) for module in untested), pattern
+
+
+def test_changed_files_select_the_folder_that_mirrors_theirs() -> None:
+    """Assert the folder of tests for data, and all tests for a module without tests of its own."""
+    assert mirroring("figures/data/figure_10.nc") == "tests/figures"
+    assert mirroring("app/__init__.py") == "tests"

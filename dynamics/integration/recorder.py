@@ -220,8 +220,8 @@ class Recorder:
             representatives = Representatives(self._symmetric.classes, z, kept.get("Y"))
         elif system.has_z:
             z = kept["z"] if kept else np.empty((0, system.z_support(system.initial_state()).size))
-            # systems that share logits have value_of_z
-            lifted = Lifted(z, system.value_of_z) if kept and system.shares_logits else z  # type: ignore[attr-defined]
+            shares = kept and system.shares_logits
+            lifted = Lifted(z, system.value_of_z) if shares else z  # type: ignore[attr-defined]  # those that share have it
             optional |= {"z_support": lifted, "z_initial": system.z_initial}
         else:
             state = kept["state"] if kept else np.empty((0, system.size))

@@ -37,7 +37,7 @@ class _WithoutWarnings:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # LSODA
             warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
-            return super()._step_impl()  # type: ignore[misc]
+            return super()._step_impl()  # type: ignore[misc]  # of the class that is mixed with this one
 
 
 class BDF(_WithoutWarnings, scipy.integrate.BDF):

@@ -103,10 +103,8 @@ def test_saved_runs(tmp_path: Path) -> None:
     assert figure.png.name == "figure_7_learning_rate=2.png"
 
 
-def test_permuted_words_fall_as_far_at_clip_half() -> None:
-    """Assert what the caption of Figure 10 says: beyond the fall with permuted words there is one at clip 0.1 alone."""
+def test_permuted_words_fall_further_at_clip_half() -> None:
+    """Assert the caption of Figure 10: three errors more fall than with permuted words at clip 0.1, less at 0.5."""
     beyond = figure_10._beyond_permuted(figure_10.compute("quick"))
-    assert dict(zip(beyond.corpus.values.tolist(), (beyond > 3).values.tolist(), strict=True)) == {
-        "WikiText-2, clip 0.1": True,
-        "WikiText-2, clip 0.5": False,
-    }
+    assert beyond.sel(corpus="WikiText-2, clip 0.1") > 3
+    assert beyond.sel(corpus="WikiText-2, clip 0.5") < -3

@@ -195,8 +195,8 @@ def from_function(
 ) -> FunctionSystem:
     """Make a system from a function that numba compiles.
 
-    The compiled integrator calls the function by its address, so that a new function compiles in less than a second. A
-    run of a system of three values took 1.05 times as long as with the rate compiled into the integrator.
+    The compiled integrator calls the function by its address, so a function of a few lines compiles in less than a
+    second. A run of a system of three values took 1.05 times as long as with the rate compiled into the integrator.
 
     Parameters
     ----------
