@@ -123,6 +123,7 @@ class MeanFieldQuotient(ReducedSystem):
         return self.quotient.lists, self._rates, scratch(3, self.quotient.width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return float(mean_field_quotient(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
@@ -181,6 +182,7 @@ class FiniteLengthQuotient(MeanFieldQuotient):
         return self.quotient.lists, rates, scratch(8, width), *of_pairs, np.empty(width, np.int64)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return float(finite_length_quotient(state, out, *self._arguments))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
@@ -299,9 +301,11 @@ class ModifiedDecoderQuotient(ReducedSystem):
         return decoupled_arguments(self._lists)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return float(modified_decoder(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
+        self.check_values(state)
         u, V = state[self.kinds.num_slots :], self._lists.V
         return float((self.kinds.number * self.kinds.prior) @ np.log1p((V - 1) * np.exp(-u)))
 

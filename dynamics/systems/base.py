@@ -12,7 +12,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.errors import InputError, instance
+from snapdyn.errors import InputError, instance, shown
 from snapdyn.memory import scratch
 
 
@@ -133,6 +133,29 @@ class System(ABC):
         """Reduced systems by the `at_most` that they were asked for with; see `symmetry.reduction.reduced`."""
         return {}
 
+    def check_values(self, *vectors: Floats) -> None:
+        """Raise unless each vector can be passed to compiled code, which does not check the bounds of its arrays.
+
+        Raises
+        ------
+        InputError
+            A vector is not a contiguous float64 array of shape (size,).
+        """
+        for vector in vectors:
+            if not (
+                isinstance(vector, np.ndarray)
+                and vector.dtype == np.float64
+                and vector.shape == (self.size,)
+                and vector.flags.c_contiguous
+            ):
+                received = (
+                    f"{vector.dtype} of shape {vector.shape}" if isinstance(vector, np.ndarray) else shown(vector)
+                )
+                raise InputError(
+                    f"expected contiguous float64 arrays of shape ({self.size},) for state and rate of {self.name}, "
+                    f"received {received}; start from system.initial_state() and np.empty(system.size)"
+                )
+
     def full_state(self, state: Floats) -> Floats:
         """State values in the order that the documentation of the system gives, (..., n), of states (..., size)."""
         return state
@@ -140,8 +163,8 @@ class System(ABC):
     def derivative(self, t: float, state: Floats) -> Floats:
         """d(state)/dt at time t, a new (size,) array."""
         # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
-        if not state.flags.c_contiguous:
-            state = np.ascontiguousarray(state)
+        state = np.ascontiguousarray(state, dtype=np.float64)
+        self.check_values(state)
         out = scratch(state.size)
         self.write_rate_at(t, state, out)
         return out

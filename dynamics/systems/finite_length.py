@@ -112,6 +112,7 @@ class FiniteLengthMeanField(MeanField):
         inverse_length: float | None = None,
     ) -> float:
         """Write d(state)/dt to `out`; ln P (on the layout), p_n and 1/(T-1) are by default those of the system."""
+        self.check_values(state, out)
         arrays = self._arrays
         given: dict[str, Any] = {"log_p": log_p, "prior": prior, "inverse_length": inverse_length}
         if changed := {name: value for name, value in given.items() if value is not None}:

@@ -103,10 +103,12 @@ class FrozenDecoder(System):
         return *self._constants, scratch(self._constants[0])
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return frozen_decoder(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
         if self.modified:
+            self.check_values(state)
             prior, others = self._constants[2], self._constants[4]
             return float((self._number * prior) @ np.log1p(others * np.exp(state[1::2] - state[::2])))
         return self.write_rate(state, np.empty_like(state))

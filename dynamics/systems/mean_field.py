@@ -182,6 +182,7 @@ class MeanField(System):
         return *constants, scratch(4, width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         if self._tiled is not None:
             return self._tiled.write(state, out)
         if self.layout.num_columns == 3:

@@ -115,9 +115,11 @@ class ModifiedDecoder(System):
         return decoupled_arguments(self._lists)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return modified_decoder(state, out, *self._arguments)
 
     def loss(self, state: Floats) -> float:
+        self.check_values(state)
         u, V = state[self.layout.num_slots :], self.classes.vocab_size
         return float(self.classes.prior @ np.log1p((V - 1) * np.exp(-u)))
 

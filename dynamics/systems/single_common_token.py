@@ -105,9 +105,11 @@ class SingleCommonToken(System):
         return self._constants
 
     def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
         return single_common_token(state, out, *self._constants)
 
     def loss(self, state: Floats) -> float:
+        self.check_values(state)
         return math.log1p((self._vocab_size - 1) * math.exp(-state[2]))
 
     @property

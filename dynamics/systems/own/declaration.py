@@ -152,8 +152,8 @@ class OwnSystem(System):
         return self.write_rate_at(0.0, state, out)
 
     def write_rate_at(self, t: float, state: Floats, out: Floats) -> float | None:
-        if self.address:  # which takes nothing but contiguous numbers of double precision
-            state = np.ascontiguousarray(state, np.float64)
+        if self.address:
+            self.check_values(state, out)
             write_called_rate(self.address, state, out, self.parameter_values, float(t))
         else:
             self.write_plain_rate(t, state, out)

@@ -51,6 +51,7 @@ class SymbolicSystem(OwnSystem):
         return self.theory.derivative() is not None
 
     def write_jacobian_product(self, t: float, state: Floats, vector: Floats, out: Floats) -> None:
+        self.check_values(state, vector, out)
         compiled = self.theory.derivative()
         if compiled is None:
             raise self._lacking("a Jacobian that compiles")
@@ -70,8 +71,9 @@ class SymbolicSystem(OwnSystem):
         return drift
 
     def _measured(self, kind: int, named: Measures, states: Floats) -> dict[str, Floats]:
-        rows = _rows(named, len(states))
-        for state, row in zip(np.ascontiguousarray(states), rows, strict=True):
+        rows, states = _rows(named, len(states)), np.ascontiguousarray(states, np.float64)
+        self.check_values(*states[:1])
+        for state, row in zip(states, rows, strict=True):
             if row.size:
                 self.theory.measures[kind].measure(state, row, self.parameter_values)
         return _by_name(named, rows)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 from snapdyn.dynamics import (
     Event,
+    FiniteLengthMeanField,
     FrozenDecoder,
     MeanField,
     ModifiedDecoder,
@@ -17,9 +19,11 @@ from snapdyn.dynamics import (
     System,
     integrate,
     load,
+    symmetric_classes,
     syn_small,
 )
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.systems.helpers import TWO_QUERIES
@@ -150,3 +154,40 @@ def test_derivative_is_fresh_and_leaves_the_state() -> None:
         system.derivative(0.0, 2 * state)
         np.testing.assert_array_equal(state, before)
         np.testing.assert_array_equal(first, kept)
+
+
+X, V = sympy.symbols("x v")
+MANY = symmetric_classes({"common": [0.3], "distinct": [0.7], "classes_per_query": 20})
+COMPILED: dict[str, Callable[[], Any]] = {
+    "mean field": lambda: MeanField(syn_small(), 1.0, 1.0),
+    "reduced": lambda: reduced(MeanField(MANY, 1.0, 1.0)),
+    "finite length": lambda: FiniteLengthMeanField(syn_small(), 1.0, 1.0, seq_len=1000),
+    "original flow": lambda: FrozenDecoder(syn_small(), 1.0),
+    "modified flow": lambda: FrozenDecoder(syn_small(), 1.0, modified=True),
+    "modified decoder": lambda: ModifiedDecoder(syn_small(), 1.0, 1.0),
+    "single common token": lambda: SingleCommonToken(5, 100, 1.0, 0.5, rho0=3.0),
+    "sympy": lambda: System.from_sympy(
+        "swing", {X: 1.0, V: 0.0}, {X: V, V: -X}, observables={"y": X**2}, conserved={"energy": X**2 + V**2}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_vectors_that_compiled_code_cannot_take_are_refused(name: str) -> None:
+    """Assert InputError for states and rates of a wrong size, type or memory order, at every public method."""
+    system = COMPILED[name]()
+    good, n = system.initial_state(), system.size
+    of_rates: list[Any] = [lambda v: system.write_rate(v, good.copy()), lambda v: system.write_rate_at(0.0, good, v)]
+    if system.has_jacobian:
+        of_rates.append(lambda v: system.write_jacobian_product(0.0, good, v, good.copy()))
+    of_sizes = [lambda v: system.derivative(0.0, v), *[system.loss] * system.has_loss]
+    of_sizes += [lambda v: system.observables(v[None]), system.invariants] * (name == "sympy")
+    refused = rf"^expected contiguous float64 arrays of shape \({n},\) .*received"
+    for vector in (np.ones(n + 7), np.ones(0), np.ones(2 * n)):
+        for call in of_rates + of_sizes:
+            with pytest.raises(InputError, match=refused):
+                call(vector)
+    for other in (np.ones((1, n)), np.ones(n, np.float32), np.ones(2 * n)[::2], list(good)):
+        for call in of_rates:
+            with pytest.raises(InputError, match=refused):
+                call(other)
