@@ -52,8 +52,8 @@ def test_starts_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["explore", "--port", "2718", "--no-browser"]) == code
     assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
     command, env = Server.called
-    assert command[:5] == [sys.executable, "-m", "marimo", "-y", "run"]
-    assert Path(command[5]).name == "notebook.py"
-    assert command[6:] == ["--token", "--port", "2718", "--headless"]
+    assert command[:6] == [sys.executable, "-P", "-m", "marimo", "-y", "run"]
+    assert Path(command[6]).name == "notebook.py"
+    assert command[7:] == ["--token", "--port", "2718", "--headless"]
     assert env["PYTHONHASHSEED"] == "random"
     assert env["MARIMO_SKIP_UPDATE_CHECK"] == "1"
