@@ -53,11 +53,10 @@ def loading(file: Path) -> Iterator[None]:
     """While a user's file is run, note what it imports, opens and lists, and the code that lies beside it."""
     before = set(sys.modules)
     _loaded.add(str(file))
+    for path in (file.parent / CODE, *file.parent.glob(CODE), file.parent / "register.toml"):
+        _note(str(path))
     try:
         with watching():
-            _note(str(file.parent / CODE))
-            for path in (*file.parent.glob(CODE), file.parent / "register.toml"):
-                _note(str(path))
             yield
     finally:
         for name in set(sys.modules) - before:
