@@ -18,7 +18,8 @@ class Server:
     called: list[Any]
     code = 0
 
-    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+    def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
+        assert cwd == Path(command[6]).parent
         Server.called = [command, env]
 
     def __enter__(self) -> Self:

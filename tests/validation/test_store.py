@@ -213,7 +213,7 @@ def test_two_runs_at_once(loaded: Path) -> None:
         for _ in range(30):
             run.add(result)
             found = run.resumed([entry], "full").get(entry.id)
-            assert found is None or bits(found) == bits(result)
+            assert found is None or bits(dataclasses.replace(found, depends_on={})) == bits(result)
             run.clear()
 
     threads = [threading.Thread(target=work, args=(run,)) for run in runs]
@@ -272,7 +272,7 @@ def test_a_register_whose_law_has_changed(jobs: int, tmp_path: Path) -> None:
     The statement of a changed law is refuted.
     """
     measured = "import law, numpy\n" + FILE.replace("1 / 3, at_most", 'law.value * numpy.loadtxt("scale.csv"), at_most')
-    texts = {"own.py": measured, "law.py": "value = 0.5", "scale.csv": "1.0", "register.toml": REGISTER}
+    texts = {"own.py": measured, "law.py": "value = 0.3", "scale.csv": "1.0", "register.toml": REGISTER}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     surroundings = os.environ | {"SNAPDYN_CACHE": str(tmp_path / "cache"), "LOG": str(tmp_path / "log")}
