@@ -58,6 +58,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("imports", "statement", "more"),
     [
@@ -81,6 +82,7 @@ def test_what_counts(imports: str, statement: str, more: set[str], folder: Path)
     assert set(after) == beside | more
 
 
+@pytest.mark.slow
 def test_a_change_is_noticed(folder: Path) -> None:
     """Assert another digest of a module, of a file that was opened, and of names in a folder; else the same ones."""
     imports, statement = "import law, os", "open('../data.csv').read(); os.listdir('../elsewhere')"
@@ -95,6 +97,7 @@ def test_a_change_is_noticed(folder: Path) -> None:
     assert changed == {"beside/law.py", "data.csv", "elsewhere/", "beside/*.py", "beside/new.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("imports", "statement"),
     [
