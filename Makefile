@@ -1,6 +1,7 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
 # make check: set up, style, types, layers, fast tests of the folders that have changed (tests/changed.py says which).
-# make test: style, types, layers and the tests.   make test-all: long tests, a plain installation and the site as well.
+# make test: style, types, layers and the tests.   make test-all: long tests, a plain installation, the lowest versions and
+# the site as well.
 # make full: register and figures at the full level, figures of every preset, all fits: hours.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
@@ -52,7 +53,7 @@ docs: setup
 	$(BIN)/sphinx-build -q -W --keep-going -j 2 -d build/doctrees docs build/site
 	@echo 'The site is build/site/index.html'
 
-test-all: test test-plain docs
+test-all: test test-plain test-lowest docs
 	$(BIN)/python -m pytest -n auto -m long
 
 full: setup

@@ -31,6 +31,8 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
+# A Python that starts with `-c` or `-m` imports from the working folder before all others, unless this is set.
+SAFE_PATH = "PYTHONSAFEPATH"
 # Ctrl-C and SIGTERM reach all processes of a group; the parent handles them for its workers.
 HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM)
 
@@ -48,11 +50,15 @@ class WorkerPool(ProcessPoolExecutor):
 
     def __init__(self, workers: int, threads: int = 1) -> None:
         limits = {name: str(min(threads, _asked_for(name) or threads)) for name in THREAD_LIMITS}
-        super().__init__(workers, initializer=_follow_parent, initargs=(os.getpid(),), env=limits)
+        safe_path = os.environ.get(SAFE_PATH)
+        with _starting_processes():
+            super().__init__(
+                workers, initializer=_follow_parent, initargs=(os.getpid(), safe_path), env=limits | {SAFE_PATH: "1"}
+            )
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
         """Submit a call; the first one starts the processes."""
-        with _signals_blocked():
+        with _starting_processes():
             future: Future[Any] = super().submit(function, *arguments, **options)
         return future
 
@@ -72,17 +78,32 @@ def _asked_for(name: str) -> int:
 
 
 @contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Block the signals that the parent handles; a process started now is not ended by them while it is starting."""
+def _starting_processes() -> Iterator[None]:
+    """Block the signals that the parent handles, and keep the working folder out of the path of modules.
+
+    A process started now is not ended by the signals while it is starting, and runs no module of the working folder:
+    workers, and the processes with which joblib and Python follow what the workers leave behind.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_BY_PARENT)
+    safe_path = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
     try:
         yield
     finally:
+        _set_safe_path(safe_path)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _follow_parent(parent: int) -> None:
+def _set_safe_path(value: str | None) -> None:
+    """Set the variable of the environment as the user has it: programs that a user's code starts see the same."""
+    os.environ.pop(SAFE_PATH, None)
+    if value is not None:
+        os.environ[SAFE_PATH] = value
+
+
+def _follow_parent(parent: int, safe_path: str | None) -> None:
     """Ignore the signals that the parent handles, and end when the parent has ended."""
+    _set_safe_path(safe_path)
     for number in HANDLED_BY_PARENT:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_BY_PARENT)

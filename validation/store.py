@@ -1,7 +1,8 @@
 """Finished claims kept on disk, so that an interrupted run resumes.
 
 Each finished claim is one JSON file in the user's cache folder, named by the hash of what determines it: claim,
-level, code of the package, versions of its libraries, the user's own file. A run that completes removes its files.
+level, code of the package, versions of its libraries, the user's own files. The file holds the digests of what else the
+user's code depends on. A run that completes removes its files.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
     cache_folder,
@@ -56,6 +58,7 @@ class FinishedClaims:
         self._seed = seed
         self._written: set[Path] = set()
         self._folder: Path | None = None
+        self._known = dependencies()
         try:
             self._folder = output_folder(cache_folder() / "claims")
         except InputError:
@@ -90,14 +93,16 @@ class FinishedClaims:
             self.note(f"the stored result of {entry.id} is damaged and is computed again ({str(file)!r}: {error})")
             return None
         self._written.add(file)
-        return result
+        return result if result.depends_on is not None and are_current(result.depends_on) else None
 
     def add(self, result: ClaimResult) -> None:
         """Keep a finished claim. Faulty evidence is not kept, so that it is gathered again."""
         file = self._file(result.claim, result.evidence.level)
-        if file is None or result.fault:
+        if file is None or result.fault or result.depends_on is None:
             return
         self._written.add(file)
+        if result.claim.file and self._known:  # what this process has read, besides another one
+            result = dataclasses.replace(result, depends_on=self._known | result.depends_on)
         try:
             write_record(file, MEMBER, _body(result))
         except (InputError, OSError) as error:
@@ -116,6 +121,8 @@ class FinishedClaims:
 
     def _file(self, entry: Claim, level: str) -> Path | None:
         if self._folder is None:
+            return None
+        if entry.file and self._known is None:
             return None
         if entry.file:
             # A user's claim may use what another one of the user's files registers.
@@ -150,7 +157,7 @@ def encoded(result: ClaimResult) -> str:
 def _body(result: ClaimResult) -> str:
     evidence = dataclasses.asdict(result.evidence)
     facts = {"id": result.id, "verdict": result.verdict, "fault": result.fault, "seconds": result.seconds}
-    return json.dumps(facts | {"evidence": evidence}, default=_plain)
+    return json.dumps(facts | {"evidence": evidence, "depends_on": result.depends_on}, default=_plain)
 
 
 def decoded(text: str, entry: Claim) -> ClaimResult:
@@ -169,7 +176,9 @@ def _result(facts: dict[str, Any], entry: Claim) -> ClaimResult:
         verticals = tuple((label, x) for label, x in found["picture"]["verticals"])
         lines = _lines(found["picture"]["lines"])
         found["picture"] = Picture(**found["picture"] | {"lines": lines, "verticals": verticals})
-    return ClaimResult(entry, Evidence(**found), facts["verdict"], facts["fault"], facts["seconds"])
+    return ClaimResult(
+        entry, Evidence(**found), facts["verdict"], facts["fault"], facts["seconds"], facts["depends_on"]
+    )
 
 
 def _lines(lines: list[dict[str, Any]]) -> tuple[Line, ...]:

@@ -16,6 +16,7 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
+from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.errors import InputError, choice, optional_function, shown, whole
 from snapdyn.errors import instance as of_kind
@@ -144,7 +145,7 @@ def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, j
     """Check claims in `jobs` fresh processes; processes still running when this generator is closed are stopped."""
     pool = WorkerPool(jobs)
     waiting = iter(entries)
-    running: dict[Future[tuple[Evidence, Verdict, str, float]], Claim] = {}
+    running: dict[Future[Judged], Claim] = {}
     try:
         while True:
             for entry in islice(waiting, jobs - len(running)):
@@ -174,8 +175,20 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
     return ClaimResult(entry, *_judged(entry, level, seed))
 
 
-def _judged(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str, float]:
-    """Evidence, verdict, fault and seconds of a claim, as another process sends them back."""
+# Evidence, verdict, fault, seconds and dependencies of a claim, as another process sends them back.
+Judged = tuple[Evidence, Verdict, str, float, dict[str, str] | None]
+
+
+def _judged(entry: Claim, level: str, seed: int) -> Judged:
+    """Judge a claim; of a claim of the package, the hash of the sources says what it depends on."""
+    if not entry.file:
+        return *_evidence_and_verdict(entry, level, seed), {}
+    with watching():
+        judged = _evidence_and_verdict(entry, level, seed)
+    return *judged, dependencies()
+
+
+def _evidence_and_verdict(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str, float]:
     started = time.perf_counter()
     evidence, trouble = Evidence(level=level, seed=seed), ""
     try:

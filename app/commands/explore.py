@@ -39,8 +39,9 @@ def explore(
         # marimo looks for newer versions of itself on the network unless told not to, and its token is a hash of
         # Python, which others could compute for a known seed.
         surroundings = os.environ | {"MARIMO_SKIP_UPDATE_CHECK": "1", "PYTHONHASHSEED": "random"}
-        command = [sys.executable, "-m", "marimo", "-y", "run", str(notebook), "--token", *options]
-        with subprocess.Popen(command, env=surroundings) as server:
+        # Neither modules nor settings (.marimo.toml) of the working folder are used.
+        command = [sys.executable, "-P", "-m", "marimo", "-y", "run", str(notebook), "--token", *options]
+        with subprocess.Popen(command, cwd=notebook.parent, env=surroundings) as server:
             try:
                 code = server.wait()
             except KeyboardInterrupt:

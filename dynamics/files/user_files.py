@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
+from snapdyn.dynamics.files.dependencies import loading
 from snapdyn.errors import InputError, existing_file
 from snapdyn.registry import Registry, registries
 
@@ -37,7 +38,7 @@ _BEING_LOADED: list[str] = []
 def loaded_files() -> Mapping[Path, str]:
     """Files whose entries are registered: absolute path to the SHA-256 digest of the text that `load_file` ran.
 
-    A result that may depend on these files includes the digests in its hash.
+    A result that may depend on these files includes the digests in its hash, and keeps its `dependencies`.
     """
     return MappingProxyType({path: loaded.digest for path, loaded in _LOADED.items() if loaded.is_in_use()})
 
@@ -77,7 +78,8 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
                     del registry[name]
         kept = {id(registry): set(registry) for registry in registries()}
         try:
-            _run(code, file, os.fspath(path))
+            with loading(file):
+                _run(code, file, os.fspath(path))
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"expected {str(path)!r} to load, received {described(error, str(file))}; correct it"

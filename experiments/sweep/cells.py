@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import Event, SequenceClasses, System, Trajectory, sgd
+from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
@@ -37,7 +38,7 @@ class CellFailed(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's values, or the reason why it has none."""
+    """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
 
     number: int
     seconds: float
@@ -45,10 +46,17 @@ class Outcome:
     reason: str = ""
     bad_input: bool = False  # whether the reason is bad input
     run: TransformerRun | None = None
+    depends_on: dict[str, str] | None = field(default_factory=dict)
 
 
 def run_cells(
-    kind: str, observables: Sequence[str], folder: str, files: Sequence[str], code: str, cells: Sequence[Cell]
+    kind: str,
+    observables: Sequence[str],
+    folder: str,
+    files: Sequence[str],
+    code: str,
+    known: Mapping[str, str] | None,
+    cells: Sequence[Cell],
 ) -> list[Outcome]:
     """Run some cells, one after the other, in a worker. A failing cell does not stop the others.
 
@@ -63,6 +71,8 @@ def run_cells(
         The user's Python files that the sweep has loaded; the worker loads them too.
     code : str
         `code_hash` of the sweep.
+    known : dict of str to str, or None
+        `dependencies` of the sweep.
     cells : sequence of Cell
 
     Returns
@@ -82,6 +92,20 @@ def run_cells(
             "expected workers with the code of this sweep, received one with another version of snapdyn; install the "
             "same version everywhere"
         )
+    if not agrees(known or {}):
+        raise InputError(
+            "expected workers with the code of this sweep, received one that has imported your modules before they "
+            "changed; restart the workers"
+        )
+    if not files:
+        return _outcomes(kind, observables, folder, cells)
+    with watching():
+        outcomes = _outcomes(kind, observables, folder, cells)
+    depends_on = dependencies()
+    return [replace(outcome, depends_on=depends_on) for outcome in outcomes]
+
+
+def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequence[Cell]) -> list[Outcome]:
     for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
         load_plugins(kind_of_system, observables)
     wanted, outcomes = chosen(kind, observables), []
@@ -247,7 +271,7 @@ class Cells:
         self._damaged: set[str] = set()
 
     def get(self, key: str) -> Values | None:
-        """Values of a finished cell, else None; a damaged file is reported once and counts as not finished."""
+        """Values of a finished cell whose code is the same, else None; a damaged file is reported once."""
         file = self.folder / f"{key}.json"
         if key in self._damaged or not os.path.lexists(file):
             return None
@@ -255,6 +279,8 @@ class Cells:
             cell = read_record(file, "cell")
             if cell["key"] != key:
                 raise ValueError("it holds another cell")
+            if not are_current(cell["depends_on"]):
+                return None
             values = declared_values(self._observables, cell["values"])
         except DAMAGED as error:
             self._damaged.add(key)
@@ -269,12 +295,19 @@ class Cells:
                 return None
         return values
 
-    def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
-        """Store a finished cell. The swept parameters in its file are for human readers only."""
+    def add(
+        self,
+        key: str,
+        parameters: Mapping[str, Any],
+        values: Values,
+        run: TransformerRun | None,
+        depends_on: Mapping[str, str],
+    ) -> None:
+        """Store a finished cell and what it depends on. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)
             run.save(self.run_file(key))
-        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values, "depends_on": depends_on})
         write_record(self.folder / f"{key}.json", "cell", body)
 
     def run_file(self, key: str) -> Path:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import xarray
 
+from snapdyn.dynamics.files.dependencies import dependencies
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import output_folder, provenance
 from snapdyn.dynamics.files.user_files import loaded_files
@@ -99,16 +100,18 @@ class _Results:
     twice.
     """
 
-    def __init__(self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells) -> None:
-        self.cells, self.store = cells, store
+    def __init__(
+        self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells, known: dict[str, str] | None
+    ) -> None:
+        self.cells, self.store, self.known = cells, store, known
         self.different = {cell.key: cell for cell, _ in reversed(cells)}  # the first cell of each key
         self.received: deque[Outcome] = deque()
         self.taken_over: dict[str, Values] = {}
         self.computed: dict[str, Outcome] = {}
 
     def take_over(self, cell: Cell) -> bool:
-        """Whether another run has stored this cell; then its values are recorded."""
-        values = self.store.get(cell.key)
+        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
+        values = None if self.known is None else self.store.get(cell.key)
         if values is not None:
             self.taken_over[cell.key] = values
         return values is not None
@@ -118,8 +121,9 @@ class _Results:
         while self.received:
             outcome = self.received[0]
             cell, parameters = self.cells[outcome.number]
-            if outcome.values is not None:
-                self.store.add(cell.key, parameters, outcome.values, outcome.run)
+            if outcome.values is not None and outcome.depends_on is not None and self.known is not None:
+                depends_on = self.known | outcome.depends_on
+                self.store.add(cell.key, parameters, outcome.values, outcome.run, depends_on)
             self.computed[cell.key] = outcome
             self.received.popleft()
 
@@ -226,12 +230,14 @@ def run_sweep(
     cells = list(sweep.cells(code))
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
-    results = _Results(cells, store)
+    files = list(map(str, loaded_files()))
+    known = dependencies() if files else {}
+    results = _Results(cells, store, known)
     waiting = [cell for cell in results.different.values() if not results.take_over(cell)]
     _shuffle(waiting)
     total, stopped = len(waiting), ""
-    files = list(map(str, loaded_files()))
-    call = functools.partial(run_cells, sweep.kind, sweep.observables, str(sweep.folder.resolve()), files, code)
+    place = str(sweep.folder.resolve())
+    call = functools.partial(run_cells, sweep.kind, sweep.observables, place, files, code, known)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
             portions = _Portions(waiting, results, workers)

@@ -18,7 +18,8 @@ class Server:
     called: list[Any]
     code = 0
 
-    def __init__(self, command: list[str], env: dict[str, str]) -> None:
+    def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
+        assert cwd == Path(command[6]).parent
         Server.called = [command, env]
 
     def __enter__(self) -> Self:
@@ -52,8 +53,8 @@ def test_starts_marimo(code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert main(["explore", "--port", "2718", "--no-browser"]) == code
     assert capsys.readouterr().err == ("snapdyn: marimo ended with exit code 1\n" if code else "")
     command, env = Server.called
-    assert command[:5] == [sys.executable, "-m", "marimo", "-y", "run"]
-    assert Path(command[5]).name == "notebook.py"
-    assert command[6:] == ["--token", "--port", "2718", "--headless"]
+    assert command[:6] == [sys.executable, "-P", "-m", "marimo", "-y", "run"]
+    assert Path(command[6]).name == "notebook.py"
+    assert command[7:] == ["--token", "--port", "2718", "--headless"]
     assert env["PYTHONHASHSEED"] == "random"
     assert env["MARIMO_SKIP_UPDATE_CHECK"] == "1"

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from snapdyn.dynamics.files.dependencies import watching
 from snapdyn.dynamics.files.user_files import load_file, taken_back_on_failure
 from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
 from snapdyn.validation.register import CLAIMS, Claim, claim
@@ -121,7 +122,9 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     Traceback (most recent call last):
     snapdyn.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
-    register, before, own = read_register(Path(path)), register_in_use(), dict(CLAIMS.own)
+    with watching():  # results depend on register.toml, too
+        register = read_register(Path(path))
+    before, own = register_in_use(), dict(CLAIMS.own)
     set_register(register)  # it gives claims that are added their chapters
     try:
         with taken_back_on_failure():

@@ -1,7 +1,10 @@
 """What a cell of a sweep runs, its numbers against single runs, and the cells that are kept."""
 
 import json
+import math
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +117,57 @@ def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert swept(GOOD, tmp_path) == 0
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
-        run_cells("ode", ("loss",), ".", (), "a third", [Cell(0, "", {})])
+        run_cells("ode", ("loss",), ".", (), "a third", {}, [Cell(0, "", {})])
+
+
+OWN = """
+import numpy
+import snapdyn as sd
+import sympy
+from law import power
+
+x, k = sympy.symbols("x k")
+sd.register(sd.System.from_sympy("Own", {x: 1.0}, {x: -k * x**power}, {k: 1.0}))
+
+def scaled(run):
+    return float(run.state[-1, 0] * numpy.loadtxt("scale.csv"))
+
+sd.register(sd.Observable("scaled", "x at the end times a scale", "", scaled, dims=()))
+"""
+OF_OWN = """
+[system]
+kind = "Own"
+[run]
+times = [1.0]
+[sweep]
+design = "grid"
+observables = ["scaled"]
+"system.k" = [1.0, 2.0]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_a_loaded_file_uses_has_changed(jobs: str, tmp_path: Path) -> None:
+    """Assert that cells are computed again after a change of a module or of a file that is opened, and only then."""
+    for name, text in {"own.py": OWN, "law.py": "power = 1", "scale.csv": "1.0", "own.toml": OF_OWN}.items():
+        (tmp_path / name).write_text(text)
+
+    def run() -> tuple[str, list[float]]:
+        command = ["snapdyn", "sweep", "own.toml", "--load", "own.py", "--out", "out", "--jobs", jobs]
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        )
+        (counts,) = re.findall(r"\d+ computed, \d+ taken over", done.stdout)
+        return counts, dataset(tmp_path, "own").scaled.values.tolist()
+
+    at_first = [math.exp(-1), math.exp(-2)]
+    assert run() == ("2 computed, 0 taken over", pytest.approx(at_first, rel=1e-6))
+    assert run() == ("0 computed, 2 taken over", pytest.approx(at_first, rel=1e-6))
+    (tmp_path / "law.py").write_text("power = 2")  # x' = -k x^2 from 1: 1/(1 + k t)
+    assert run() == ("2 computed, 0 taken over", pytest.approx([1 / 2, 1 / 3], rel=1e-6))
+    (tmp_path / "scale.csv").write_text("3.0")
+    assert run() == ("2 computed, 0 taken over", pytest.approx([3 / 2, 3 / 3], rel=1e-6))
 
 
 def test_the_code_hash_reads_every_module(monkeypatch: pytest.MonkeyPatch) -> None:
