@@ -138,7 +138,9 @@ def _numbers(path: Path, line: int, row: list[str]) -> Floats:
     try:
         return np.array(row, dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"expected numbers in line {line} of {path.name}, received {shown(row)}; correct it") from error
+        raise InputError(
+            f"expected numbers in line {line} of {path.name}, received {shown(row)}; correct it"
+        ) from error
 
 
 TEXT: type[TextSection] = section_model("Text", from_text, TextSection, skip=("progress",))

@@ -243,7 +243,13 @@ def _wide_entries(path: Path, names: list[str], columns: Mapping[str, str] | Non
         of_row = 0 if seed is None else _index(path, line, "seed", cells[seed])
         at = _number(path, line, names[step], cells[step])
         for number, (quantity, run, indices) in places.items():
-            yield quantity, of_row if run is None else run, at, indices, _value(path, line, cells[number], names[number])
+            yield (
+                quantity,
+                of_row if run is None else run,
+                at,
+                indices,
+                _value(path, line, cells[number], names[number]),
+            )
 
 
 def _column(path: Path, names: list[str], key: str, name: str) -> int:
@@ -314,7 +320,8 @@ def _dense(path: Path, entries: Iterable[Entry]) -> dict[str, Floats]:
         array, missing = np.full(shape, np.nan), np.ones(shape, dtype=bool)
         array[tuple(keys.T)], missing[tuple(keys.T)] = list(values.values()), False
         if quantity == "attention":
-            recorded = ~(np.isnan(array) & ~missing).any(axis=-1) & ~missing.all(axis=-1)
+            blank: NDArray[np.bool_] = np.isnan(array) & ~missing
+            recorded = np.asarray(~blank.any(axis=-1) & ~missing.all(axis=-1))
             array[missing & recorded[..., None]] = 0.0
         arrays[quantity] = array[:, order]
     return arrays

@@ -273,7 +273,7 @@ def _check_attention(attention: Floats, steps: Floats) -> None:
         return attention[seed, step, n], f"at step {steps[step]:g}, class {n}, seed {seed}"
 
     blank = np.isnan(attention)
-    parts = blank.any(axis=-1) & ~blank.all(axis=-1)
+    parts = np.asarray(blank.any(axis=-1) & ~blank.all(axis=-1))
     if parts.any():
         values, where = place(parts)
         raise InputError(

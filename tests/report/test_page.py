@@ -227,7 +227,7 @@ def test_a_derivation_that_no_claim_names_is_counted(monkeypatch: pytest.MonkeyP
         monkeypatch.setitem(DECLARED, id_, lambda derivation=derivation: derivation)
     assert counted() == (verified + 1, every + 2)
     monkeypatch.setitem(DECLARED, "one-that-raises", lambda: 1 // 0)
-    with pytest.raises(InputError, match="expected the derivation one-that-raises .* received ZeroDivisionError"):
+    with pytest.raises(InputError, match=r"expected the derivation one-that-raises .* received ZeroDivisionError"):
         build_report(tmp_path / "report")
 
 

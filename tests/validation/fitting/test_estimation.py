@@ -288,3 +288,24 @@ def test_a_loss_that_no_rates_give_gets_an_answer(steps: Any, power: float | Non
     assert not result.describes
     assert result.sentence.startswith("this theory does not describe")
     assert np.isfinite(result.residuals).all()
+
+
+@pytest.mark.slow
+def test_a_record_that_a_seed_lacks_is_left_out() -> None:
+    """Assert that blanks of single seeds give the same fit as the trace without these steps, and no NaN."""
+    attention = ensemble(4, batch_size=2000)
+    blank = attention.copy()
+    blank[1, 2], blank[3, 5, 0] = np.nan, np.nan  # a whole record, and one class
+    kept = np.delete(np.arange(RECORD.size), [2, 5])
+    options: dict[str, Any] = {"batch_size": 2000, "seq_len": math.inf}
+    with_blanks = fit(Trace(RECORD, blank, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    without = fit(Trace(RECORD[kept], attention[:, kept], **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    assert with_blanks.estimates == without.estimates
+    assert with_blanks.standard_errors == without.standard_errors
+    assert with_blanks.p_value == without.p_value
+    np.testing.assert_array_equal(with_blanks.t, without.t)
+    every = fit(Trace(RECORD, attention, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    assert every.estimates != without.estimates
+    blank[2, ::2] = np.nan
+    with pytest.raises(InputError, match="number of records of attention of every seed after t = 0"):
+        fit(Trace(RECORD, blank, **options), CLASSES)
