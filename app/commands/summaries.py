@@ -86,7 +86,8 @@ def integrated(classes: TextClasses, end: float, what: str) -> Trajectory:
         show(
             f"mean field of {what}: eta_Y = {ETA_Y:g}, eta_Z = {ETA_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, "
             f"loss {run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention "
-            f"{run.entropy()[0].mean():.4g} to {run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
+            f"{run.entropy()[0].mean():.4g} to {run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, "
+            f"{run.wall_time:.0f} s"
         )
     return run
 
