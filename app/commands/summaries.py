@@ -83,11 +83,11 @@ def integrated(classes: TextClasses, end: float, what: str) -> Trajectory:
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
         run = integrate(MeanField(classes, ETA_Y, ETA_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
     if run.t.size:
+        loss, entropy = run.loss[[0, -1]], run.entropy()[[0, -1]].mean(axis=1)
         show(
             f"mean field of {what}: eta_Y = {ETA_Y:g}, eta_Z = {ETA_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, "
-            f"loss {run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention "
-            f"{run.entropy()[0].mean():.4g} to {run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, "
-            f"{run.wall_time:.0f} s"
+            f"loss {loss[0]:.4g} to {loss[1]:.4g} nats, mean entropy of attention {entropy[0]:.4g} to {entropy[1]:.4g} "
+            f"nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
         )
     return run
 
