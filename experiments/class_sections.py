@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +19,11 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
+from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.files.csv_rows import csv_rows
 from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.dynamics.files.npz import read_npz
-from snapdyn.errors import InputError, existing_file
+from snapdyn.errors import InputError, existing_file, shown
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 from snapdyn.memory import require_memory
 
@@ -109,9 +110,7 @@ def read_table(path: Path) -> Any:
         if path.suffix == ".csv":
             # A number takes two bytes or more of the file, and eight in each of four copies.
             require_memory(f"the table of {path.name}", 16.0 * path.stat().st_size, "fewer classes or tokens, or .npz")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # an empty file: its shape is refused later
-                return np.loadtxt(path, delimiter=",", ndmin=2)
+            return np.array([_numbers(path, line, row) for line, row in csv_rows(path)], ndmin=2)
         arrays = read_npz(path)
         if "format" not in arrays:
             if len(arrays) != 1:
@@ -132,6 +131,15 @@ def read_table(path: Path) -> Any:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
             f"expected a table of probabilities in {str(path)!r}, received: {reason}; check the file"
+        ) from error
+
+
+def _numbers(path: Path, line: int, row: list[str]) -> Floats:
+    try:
+        return np.array(row, dtype=np.float64)
+    except ValueError as error:
+        raise InputError(
+            f"expected numbers in line {line} of {path.name}, received {shown(row)}; correct it"
         ) from error
 
 

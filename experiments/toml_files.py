@@ -73,7 +73,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         One sentence with the file and the line.
     """
     try:
-        values = tomllib.loads(path.read_bytes().decode())
+        values = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except RecursionError as error:
         raise InputError(
             f"expected brackets nested at most some hundred deep in {str(path)!r}, received more; write fewer"

@@ -86,13 +86,15 @@ def draw_curves(axes: Axes, data: xarray.Dataset) -> None:
     """Draw the band and the median of SGD and the theory's curves of one observable."""
     steps, settings = data.step.values, json.loads(data.attrs["settings"])
     optimizer, seeds = _recorder(settings), data.sizes["seed"]
-    low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
     _set_clock(axes, steps)
+    recorded_data = data.sgd.isel(step=np.flatnonzero(data.sgd.notnull().any("seed")))
+    low, median, high = recorded_data.quantile([LOW, 0.5, HIGH], "seed").values
+    at = recorded_data.step.values
     if seeds > 1:
-        axes.fill_between(steps, low, high, color="0.82", lw=0, label=f"{optimizer}, {seeds} seeds, 10-90 %")
-    every = max(1, steps.size // 25)
+        axes.fill_between(at, low, high, color="0.82", lw=0, label=f"{optimizer}, {seeds} seeds, 10-90 %")
+    every = max(1, at.size // 25)
     recorded = f"{optimizer}, median" if seeds > 1 else optimizer
-    axes.plot(steps, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=every, label=recorded)
+    axes.plot(at, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=every, label=recorded)
     for number, curve in enumerate(data.curve.values):
         values, label = data.theory.sel(curve=curve).values, curve_label(curve, settings.get("seq_len"))
         axes.plot(steps, values, ls=STYLES[curve], color=f"C{number}", label=label)
@@ -113,11 +115,13 @@ def _set_clock(axes: Axes, steps: np.ndarray) -> None:
 def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     draw_curves(main, data)
     steps = data.step.values
-    low, median, high = data.sgd.quantile([LOW, 0.5, HIGH], "seed").values
     _set_clock(residual, steps)
-    residual.fill_between(steps, low - median, high - median, color="0.82", lw=0)
+    recorded = data.isel(step=np.flatnonzero(data.sgd.notnull().any("seed")))  # of other steps there is no residual
+    low, median, high = recorded.sgd.quantile([LOW, 0.5, HIGH], "seed").values
+    residual.fill_between(recorded.step.values, low - median, high - median, color="0.82", lw=0)
     for number, curve in enumerate(data.curve.values):
-        residual.plot(steps, data.theory.sel(curve=curve).values - median, ls=STYLES[curve], color=f"C{number}")
+        left = recorded.theory.sel(curve=curve).values - median
+        residual.plot(recorded.step.values, left, ls=STYLES[curve], color=f"C{number}")
     transitions = json.loads(data.attrs["transition_times"])
     for kind, t in transitions.items():
         if t <= float(data.t[-1]):

@@ -94,7 +94,7 @@ def read_register(folder: Traversable) -> Register:
             "registers/template"
         )
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"expected TOML in {str(file)!r}, received an error: {error}; correct it") from error
     try:

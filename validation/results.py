@@ -101,7 +101,8 @@ class ClaimResult:
     def signal(self) -> float:
         """Signal over tolerance: the smallest ratio of a control to its bound; NaN without a control.
 
-        It is infinite if the bound of every control is 0 (symbolic checks). If it is at most 1, a control passed.
+        It is infinite if no control has a factor: its bound (symbolic checks) or its value is 0, or they differ in
+        sign. If it is at most 1, a control passed.
         """
         return min((check.excess for check in self.checks if check.role == "control"), default=math.nan)
 

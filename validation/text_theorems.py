@@ -189,11 +189,19 @@ class Move:
     role: int
 
 
-def winners_and_losers(run: Trajectory, count: int = 3) -> list[tuple[list[Move], list[Move]]]:
-    """Return, for every class, the `count` tokens that gain the most attention and the `count` that lose the most."""
-    classes = _classes_of(run)
-    start = classes.attention_from_support(run.z_initial[classes.z_coordinates])
-    end = classes.attention_from_support(run.z_support[-1])
+def winners_and_losers(
+    run: Trajectory, count: int = 3, classes: SequenceClasses | None = None
+) -> list[tuple[list[Move], list[Move]]]:
+    """Return, for every class, the `count` tokens that gain the most attention and the `count` that lose the most.
+
+    `classes` are those of the run by default. For a run of the windows of a text they are the classes of these windows:
+    the attention is then that of an infinitely long sequence of the class, at the logits of the run.
+    """
+    of_run = _classes_of(run)
+    classes = of_run if classes is None else classes
+    starts, ends = run.z_initial[of_run.z_coordinates], run.z_support[-1]
+    start = classes.attention_from_support(_on_support_of(classes, of_run, starts))
+    end = classes.attention_from_support(_on_support_of(classes, of_run, ends))
     roles = token_roles(classes)[classes.z_of_entry]
     by_class = []
 
@@ -208,6 +216,20 @@ def winners_and_losers(run: Trajectory, count: int = 3) -> list[tuple[list[Move]
         order = first + np.argsort(start[first:stop] - end[first:stop], kind="stable")
         by_class.append((moves(order, 1), moves(order[::-1], -1)))
     return by_class
+
+
+def _on_support_of(classes: SequenceClasses, of_run: SequenceClasses, z: Floats) -> Floats:
+    """Logits `z` of a run with the classes `of_run`, at the (query, token) of `classes`; 0 where the run has none."""
+    if classes is of_run:
+        return z
+    size = max(classes.num_tokens, of_run.num_tokens)
+    wanted, known = (
+        each.queries[query] * np.int64(size) + token
+        for each in (classes, of_run)
+        for query, token in [each.z_coordinates]
+    )  # both increasing
+    place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+    return np.where(known[place] == wanted, z[place], 0.0)
 
 
 def overlap_spectrum(classes: SequenceClasses, count: int = 3) -> Floats:

@@ -14,7 +14,7 @@ from snapdyn.analytic.symbolic import (
 from snapdyn.analytic.symbolic.derivation import DECLARED, Derivation, declare
 from snapdyn.analytic.symbolic.loss_gradient import gradient
 
-__all__ = ["Derivation", "declare", "derivation_of", "derivations", "gradient"]
+__all__ = ["Derivation", "declare", "derivation_of", "derivations", "gradient", "ids_of_users"]
 
 # Modules in the order of the paper's appendix; each declares its derivations in the same order.
 MODULES = (loss_gradient, decoder, speed, stages, theorem_1, attention, orbit, transition, overlapping_decoder)
@@ -63,3 +63,19 @@ def derivations() -> tuple[Derivation, ...]:
     ['sequence-gradient', 'sequence-counts', 'decoder-gradient']
     """
     return tuple(build() for build in _BUILDERS.values())
+
+
+def ids_of_users() -> tuple[str, ...]:
+    """Return the ids of the derivations that users' files have declared, in the order of their declaration.
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> from snapdyn.analytic.symbolic import ids_of_users
+    >>> "h-closed" in ids_of_users()
+    False
+    """
+    return tuple(id_ for id_ in DECLARED if id_ not in _BUILDERS)

@@ -34,6 +34,8 @@ def compare(
 
     Example: snapdyn compare examples/trace_torch.toml --trace examples/trace_torch.npz
     """
+    import numpy as np
+
     from snapdyn.dynamics.files.storage import output_folder
     from snapdyn.experiments.run_files import read_comparison
     from snapdyn.figures.comparison import draw
@@ -53,7 +55,7 @@ def compare(
     rows = []
     for observable, gaps in zip(dataset.observable.values, gap.values, strict=True):
         for curve, values in zip(dataset.curve.values, gaps, strict=True):
-            at = int(values.argmax())
+            at = int(np.nanargmax(values))
             rows.append((str(observable), str(curve), f"{values[at]:.3g}", f"{float(dataset.step[at]):g}"))
     if rows:
         show_table(("observable", "curve", "largest |curve - median|", "at step"), rows)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.analytic import transition_time
-from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_saved, show_table
+from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_table
 from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.storage import replacing
@@ -77,19 +77,24 @@ def _yes(satisfied: bool) -> str:
     return "yes" if satisfied else "NO"
 
 
-def integrated(classes: TextClasses) -> Trajectory:
-    """Integrate the mean field of the classes to the peak of gamma."""
-    end = float(transition_time(classes.num_classes, classes.vocab_size, ETA_Y, kind="peak"))
+def integrated(classes: TextClasses, end: float, what: str) -> Trajectory:
+    """Integrate the mean field of the classes, or of windows, to the time `end`; `what` says which in the summary."""
     with progress_bar("integrating") as update:
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
         run = integrate(MeanField(classes, ETA_Y, ETA_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
     if run.t.size:
+        loss, entropy = run.loss[[0, -1]], run.entropy()[[0, -1]].mean(axis=1)
         show(
-            f"mean field: eta_Y = {ETA_Y:g}, eta_Z = {ETA_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, loss "
-            f"{run.loss[0]:.4g} to {run.loss[-1]:.4g} nats, mean entropy of attention {run.entropy()[0].mean():.4g} to "
-            f"{run.entropy()[-1].mean():.4g} nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
+            f"mean field of {what}: eta_Y = {ETA_Y:g}, eta_Z = {ETA_Z:g}, t = 0 to {run.t[-1]:.5g} batch-size-1 steps, "
+            f"loss {loss[0]:.4g} to {loss[1]:.4g} nats, mean entropy of attention {entropy[0]:.4g} to {entropy[1]:.4g} "
+            f"nats; {run.stats['evaluations']} evaluations, {run.wall_time:.0f} s"
         )
     return run
+
+
+def peak_time(classes: TextClasses) -> float:
+    """The time at which the theory's gamma of a class of average weight peaks."""
+    return float(transition_time(classes.num_classes, classes.vocab_size, ETA_Y, kind="peak"))
 
 
 def show_theorems(run: Trajectory) -> None:
@@ -131,8 +136,16 @@ def show_theorems(run: Trajectory) -> None:
 
 
 def show_words(run: Trajectory, classes: TextClasses) -> None:
-    """Print the words that win and lose attention, for some classes."""
-    moves = winners_and_losers(run)
+    """Print the words that win and lose attention, for some classes, in a run of the windows of the text."""
+    moves = winners_and_losers(run, classes=classes)
+    square = float(classes.prior @ np.asarray(classes.P.multiply(classes.P).sum(axis=1)).ravel())
+    long, length = 1.0 / square - 1.0, classes.window
+    relation = "shorter" if length < long else "longer"
+    show(
+        f"The words below are those of the mean field of the windows, which agrees with training on them. The windows "
+        f"have {length} words and are {relation} than L* = 1/|P|^2 - 1 = {long:.3g} words. Theorems 2 and 3 above are "
+        "about infinitely long sequences: below L*, the signs of their changes are in general not those of training."
+    )
 
     def named(list_of_moves: list[Move]) -> str:
         return ", ".join(f"{classes.words[m.token]} ({m.start:.1%} to {m.end:.1%})" for m in list_of_moves)
@@ -166,23 +179,22 @@ def shown_classes(classes: TextClasses, count: int) -> list[int]:
     return sorted(by_count, key=lambda n: 2 if not spelt(n) else 1 if repeats(n) else 0)[:count]
 
 
-def write_files(folder: Path, run: Trajectory, classes: TextClasses) -> None:
-    """Write the trajectory and the table of words; the classes are in the folder already."""
-    run.save(folder / "trajectory.nc")
+def write_words(folder: Path, run: Trajectory, classes: TextClasses) -> Path:
+    """Write the table of words, from a run of the windows of the text; return its path."""
     with (
         replacing(folder / "words.csv") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
     ):
         table = csv.writer(file)
         table.writerow(("query", "next word", "windows", "word", "role", "attention at the start", "at the end"))
-        for n, (winners, losers) in enumerate(winners_and_losers(run, TABLE_WORDS)):
+        for n, (winners, losers) in enumerate(winners_and_losers(run, TABLE_WORDS, classes)):
             query, next_word = classes.words[classes.query[n]], classes.words[classes.next_token[n]]
             for move in (*winners, *losers[::-1]):
                 table.writerow(
                     (query, next_word, classes.counts[n], classes.words[move.token], ROLES[move.role],
                      f"{move.start:.6g}", f"{move.end:.6g}")
                 )  # fmt: skip
-    show_saved(*(folder / name for name in ("classes.nc", "trajectory.nc", "words.csv")))
+    return folder / "words.csv"
 
 
 # Classes that the summary lists; the file has them all.

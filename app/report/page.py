@@ -17,9 +17,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations
+from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations, ids_of_users
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
-from snapdyn.errors import visible
+from snapdyn.errors import InputError, shown, visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
 from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
@@ -132,13 +132,14 @@ def build_report(
     """
     started = time.perf_counter()
     folder = output_folder(out, "report.json", "index.html")
+    unnamed = _of_no_claim()  # first, since an error in one ends the command
     # Finished claims are saved until the page is written, so that a run after an interruption can reuse them.
     with finished_claims(notify) as finished:
         report = checked(chosen_claims(None), level, progress, jobs, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
         figures = write(out=folder / "figures", level=level, progress=progress)
-        verified = [_verify(derivation) for derivation in _derivations(report)]
+        verified = [*(_verify(derivation) for derivation in _derivations(report)), *unnamed]
         page = folder / "index.html"
         text = render(report, figures, verified, time.perf_counter() - started)
         with replacing(page) as temporary:
@@ -147,11 +148,27 @@ def build_report(
 
 
 def _derivations(report: Report) -> Sequence[Derivation]:
-    """Return all derivations of snapdyn's own register; of another register, those that its faultless claims name."""
-    if register_in_use() is OURS:
-        return derivations()
+    """Return the derivations that faultless claims name, and with snapdyn's own register all of snapdyn."""
+    ours = derivations() if register_in_use() is OURS else ()
     proved = (id_ for result in report.claims if not result.fault for id_ in result.claim.proved)
-    return [derivation_of(id_) for id_ in dict.fromkeys(proved)]
+    return list({each.id: each for each in (*ours, *map(derivation_of, proved))}.values())
+
+
+def _of_no_claim() -> list[VerifiedDerivation]:
+    """Verify the derivations of a user's files that no claim names."""
+    named = {id_ for entry in chosen_claims(None) for id_ in entry.proved}
+    found = []
+    for id_ in ids_of_users():
+        if id_ in named:
+            continue
+        try:
+            found.append(_verify(derivation_of(id_)))
+        except Exception as error:  # code of a user
+            raise InputError(
+                f"expected the derivation {id_} to be one that sympy can verify, received {type(error).__name__}: "
+                f"{shown(str(error))}; correct it"
+            ) from error
+    return found
 
 
 def _verify(derivation: Derivation) -> VerifiedDerivation:

@@ -168,6 +168,8 @@ def main() -> None:
         signal.alarm(int(limit))
     try:
         arrays = read_content(path, float(most_bytes)).arrays
+        if not arrays.keys() & set(names):
+            raise RefusedContent(f"holds {', '.join(map(repr, sorted(arrays)[:10])) or 'no variables'}")
     except RefusedContent as error:
         sys.stdout.buffer.write(str(error).encode())
         sys.exit(REFUSED)

@@ -61,6 +61,12 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
         ) from error
 
 
+def npz_names(path: Path) -> list[str]:
+    """Names of the arrays of an npz file that `read_npz` has read."""
+    with zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 def _check_header(file: IO[bytes], size: int) -> None:
     """Check that an array has `size` bytes by its header, as in the file: numpy allocates what the header declares."""
     shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)

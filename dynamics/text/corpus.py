@@ -38,6 +38,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 # A gzip file is refused when it expands beyond both of these; texts shrink to about a third.
 MOST_TIMES_SIZE, ALWAYS_EXPANDED = 100, 2**30  # bytes
 LONGEST_PIECE = 2**20  # bytes of a line that are read at once; a longer line is read in pieces
+LONGEST_MARK = len(UNKNOWN)  # of what the pattern of a word looks at beyond the word
 WORDS_AT_ONCE = 2**18
 SAMPLE = 2**16  # characters from which `tokens="auto"` decides
 TOP_HEADING = re.compile(r"\s*= [^=].* =\s*\Z")
@@ -158,9 +159,10 @@ def _read(
     number = documents = bytes_before = 0
     bytes_of_all = max(sum(file.stat().st_size for file in files), 1)
     for file in files:
-        split = str.split if _is_tokenised(file, tokens) else _word_pattern().findall
+        spaces = _is_tokenised(file, tokens)
+        split = str.split if spaces else _word_pattern().findall
         inside = False  # whether a document has begun
-        for line, position in _lines(file):
+        for line, position in _lines(file, spaces):
             if _is_heading(line):
                 if inside and TOP_HEADING.match(line):
                     buffer.append(BOUNDARY)
@@ -290,10 +292,10 @@ def _files_of_folder(folder: Path) -> list[Path]:
     return texts
 
 
-def _lines(file: Path) -> Iterator[tuple[str, int]]:
+def _lines(file: Path, spaces: bool) -> Iterator[tuple[str, int]]:
     """Yield lines and the number of bytes of the file read so far; gzip is recognised by the first bytes of the file.
 
-    A line longer than a megabyte is yielded in pieces that end between words.
+    A line longer than a megabyte is yielded in pieces that end between words, which are split at `spaces` or not.
     """
     number, rest, expanded = 1, b"", 0
     try:
@@ -318,7 +320,7 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
                 rest = b""
                 whole_line = data.endswith(b"\n")
                 if not whole_line and len(data) >= LONGEST_PIECE:
-                    end = data.rfind(b" ") + 1
+                    end = _end_of_words(data, spaces)
                     if end == 0:
                         raise InputError(
                             f"expected words of at most {LONGEST_PIECE} bytes, received a longer one in {str(file)!r}, "
@@ -334,6 +336,17 @@ def _lines(file: Path) -> Iterator[tuple[str, int]]:
             f"expected {str(file)!r} to be readable, received: {getattr(error, 'strerror', None) or error} (line "
             f"{number}); check the file"
         ) from error
+
+
+def _end_of_words(data: bytes, spaces: bool) -> int:
+    """Number of bytes up to the last place between two words that no later text can join; 0 where there is none."""
+    text = data.decode(errors="surrogateescape")  # the last character may be cut
+    to_last_space = re.match(r"(?s).*\s", text)
+    end = to_last_space.end() if to_last_space else 0
+    if not (end or spaces):
+        ends = (match.end() for match in _word_pattern().finditer(text))
+        end = max((each for each in ends if each <= len(text) - LONGEST_MARK), default=0)
+    return len(text[:end].encode(errors="surrogateescape"))
 
 
 def _decoded(data: bytes, file: Path, number: int) -> str:
@@ -375,7 +388,7 @@ def _is_tokenised(file: Path, tokens: str) -> bool:
     if tokens != "auto":
         return tokens == "spaces"
     alone = attached = read = 0
-    for line, _ in _lines(file):
+    for line, _ in _lines(file, spaces=False):
         words = line.split()
         alone += words.count(",")
         attached += sum(len(word) > 1 and word.endswith(",") for word in words)

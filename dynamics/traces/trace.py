@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, finite_array, list_of, time_array, whole
+from snapdyn.errors import InputError, finite_array, list_of, real_array, time_array, whole
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
 ATTENTION_TOLERANCE = 1e-3
@@ -24,6 +24,9 @@ AXES = {"attention": ("step", "class", "token"), "loss": ("step",), "entropy": (
 
 class Trace:
     """Attention, loss or entropy that a training run recorded, of one seed or several, on a stated clock.
+
+    NaN stands for a value that was not recorded at a step: `compare` leaves it out of medians and bands, and `fit` uses
+    the steps at which every seed has the quantity that is fitted.
 
     Parameters
     ----------
@@ -64,8 +67,9 @@ class Trace:
     Raises
     ------
     InputError
-        Steps that do not increase, shapes that do not fit together, attention that is negative or does not sum to 1,
-        or a clock or length out of range.
+        Steps that do not increase, shapes that do not fit together, attention that is negative, does not sum to 1 or
+        is NaN for a part of a class, a quantity without a recorded value of some seed and class, or a clock or length
+        out of range.
 
     See Also
     --------
@@ -120,7 +124,11 @@ class Trace:
         seeds = f"{self.num_seeds} seed{'s' if self.num_seeds > 1 else ''}"
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}"
         length = self.length_sentence
-        return f"Trace({seeds}, {self.steps.size} steps, {span}, {names}; {self.clock.sentence}; {length})"
+        gaps = sum(int(np.isnan(getattr(self, name)).sum()) for name in AXES if getattr(self, name) is not None)
+        gaps_sentence = f"; {gaps} values not recorded" if gaps else ""
+        return (
+            f"Trace({seeds}, {self.steps.size} steps, {span}, {names}; {self.clock.sentence}; {length}{gaps_sentence})"
+        )
 
     @property
     def finite_length(self) -> int | None:
@@ -219,7 +227,7 @@ class Trace:
                     "are no contextual tokens"
                 )
             attention = np.pad(attention, [(0, 0)] * 3 + [(0, M - attention.shape[3])])
-            outside = attention.max(axis=(0, 1))
+            outside = np.nan_to_num(attention).max(axis=(0, 1))  # NaN: not recorded
             outside[classes.class_of_entry, classes.P.indices] = 0.0
             if outside.max() > ATTENTION_TOLERANCE:
                 n, l = np.unravel_index(outside.argmax(), outside.shape)
@@ -233,11 +241,12 @@ class Trace:
 
 
 def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
-    """Return a quantity with a leading axis of seeds."""
+    """Return a quantity with a leading axis of seeds; NaN where it was not recorded."""
     least = 0.0 if name == "attention" else -ATTENTION_TOLERANCE
-    array = finite_array(
+    array = real_array(name, values)
+    finite_array(
         name,
-        values,
+        np.where(np.isnan(array), 0.0, array),
         at_least=least,
         advice="give attention as probabilities, loss (-ln alpha) and entropy (-sum c ln c) in nats",
     )
@@ -246,14 +255,35 @@ def _with_seeds(name: str, values: Any, num_steps: int) -> Floats:
         array = array[None]
     advice = "give one value per recorded step, with or without a first axis of seeds"
     lengths = [{"class": "classes", "token": "tokens"}[axis] for axis in axes[1:]]
-    return finite_array(name, array, ("seeds", num_steps, *lengths), advice=advice)
+    blank = np.isnan(array)
+    finite_array(name, np.where(blank, 0.0, array), ("seeds", num_steps, *lengths), advice=advice)
+    if (never := blank.all(axis=1)).any():
+        seed, *indices = (int(index[0]) for index in np.nonzero(never))
+        of_class = f", class {indices[0]}" if indices else ""
+        raise InputError(
+            f"expected {name} at one recorded step or more for every seed and class, received none for seed {seed}"
+            f"{of_class} (numbers from 0 on); leave it out of the trace"
+        )
+    return array
 
 
 def _check_attention(attention: Floats, steps: Floats) -> None:
-    wrong = np.abs(attention.sum(axis=-1) - 1.0)
-    if wrong.max() > ATTENTION_TOLERANCE:
-        seed, step, n = np.unravel_index(wrong.argmax(), wrong.shape)
+    def place(wrong: NDArray[Any]) -> tuple[Any, str]:
+        seed, step, n = (int(index) for index in np.unravel_index(wrong.argmax(), wrong.shape))
+        return attention[seed, step, n], f"at step {steps[step]:g}, class {n}, seed {seed}"
+
+    blank = np.isnan(attention)
+    parts = np.asarray(blank.any(axis=-1) & ~blank.all(axis=-1))
+    if parts.any():
+        values, where = place(parts)
         raise InputError(
-            f"expected attention that sums to 1 over the tokens, received {attention[seed, step, n].sum():.6g} at step "
-            f"{steps[step]:g}, class {n}, seed {seed}; give the attention itself, of all contextual tokens"
+            f"expected attention to all tokens of a class or to none, received {np.isnan(values).sum()} blank values "
+            f"(NaN) beside others {where}; fill them in, or leave out the others"
+        )
+    wrong = np.nan_to_num(np.abs(attention.sum(axis=-1) - 1.0))
+    if wrong.max() > ATTENTION_TOLERANCE:
+        values, where = place(wrong)
+        raise InputError(
+            f"expected attention that sums to 1 over the tokens, received {values.sum():.6g} {where}; give the "
+            "attention itself, of all contextual tokens"
         )

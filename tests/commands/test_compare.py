@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray
 
@@ -61,6 +62,27 @@ def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     assert data.sizes["seed"] == 4
     assert float(abs(data.theory - data.sgd.median("seed")).max()) < 0.002
     assert (tmp_path / "trace_torch.png").is_file()
+
+
+def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert the map of columns in the section trace, a blank record that enters nothing, and a run file with a BOM."""
+    steps = np.arange(0.0, 200.0, 20.0)
+    recorded = 3.0 - 0.01 * steps + np.array([[0.0], [0.1]])
+    rows = [f"{step:g},{a},{b}" for step, a, b in zip(steps, *recorded.tolist(), strict=True)]
+    rows[3] = f"{steps[3]:g},,"
+    rows[5] = f"{steps[5]:g},,{recorded[1, 5]}"
+    (tmp_path / "wandb.csv").write_text("\n".join(["Step,run-1 - train/loss,run-2 - train/loss", *rows]))
+    text = re.sub("(?s)\\[compare\\].*", "[compare]\nloss = true\n", TRACE_TEXT)
+    text += '[trace.columns]\nstep = "Step"\nloss = "run-{seed} - train/loss"\n'
+    (tmp_path / "run.toml").write_text(text, encoding="utf-8-sig")
+    assert main(["compare", str(tmp_path / "run.toml"), "--trace", str(tmp_path / "wandb.csv")]) == 0
+    assert "nan" not in capsys.readouterr().out
+    data = xarray.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
+    assert data.step.values.tolist() == steps.tolist()
+    wanted = recorded.copy()
+    wanted[:, 3], wanted[0, 5] = np.nan, np.nan
+    np.testing.assert_allclose(data.sgd.values[:, 0], wanted, rtol=1e-15)
+    assert np.isfinite(data.theory).all()
 
 
 def test_the_length_of_the_sequences_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ from scipy import sparse
 import snapdyn
 import snapdyn as sd
 from snapdyn.commands.main import main
-from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.errors import InputError
+from snapdyn.experiments.class_sections import CLASSES, read_table
 from snapdyn.experiments.run_files import read_simulation
 from tests.experiments.helpers import P_LINE, TABLE, refusal
 from tests.helpers import FABLE
@@ -127,3 +128,21 @@ def test_symmetric_classes_that_are_wrong(
     file.write_text(SYMMETRIC.replace(right, wrong))
     assert main(["simulate", str(file)]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("0.5,0.5\n\n0,5,0.5\n", "expected 2 cells in line 3 of P.csv, .* received 3"),
+        ("0.5,0.5\n1.0\n", "expected 2 cells in line 2 of P.csv, .* received 1"),
+        ("0.5,0.5\n\n0.5,x\n", "expected numbers in line 3 of P.csv"),
+        ("a,b\n0.5,0.5\n", "expected numbers in line 1 of P.csv"),
+    ],
+)
+def test_rows_of_a_table_that_do_not_fit(tmp_path: Path, content: str, sentence: str) -> None:
+    """Assert one sentence with the number of the line; and that a byte-order mark is no part of the first number."""
+    (tmp_path / "P.csv").write_text("0.5,0.5\n0.25,0.75\n", encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_table(tmp_path / "P.csv"), [[0.5, 0.5], [0.25, 0.75]])
+    (tmp_path / "P.csv").write_text(content)
+    with pytest.raises(InputError, match=sentence):
+        read_table(tmp_path / "P.csv")

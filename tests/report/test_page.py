@@ -14,11 +14,14 @@ from shutil import which
 
 import numpy as np
 import pytest
+import sympy
 
 import snapdyn.figures
 import snapdyn.report.page
 import snapdyn.validation.equations
-from snapdyn.analytic.symbolic import derivations
+from snapdyn.analytic.symbolic import Derivation, derivations, ids_of_users
+from snapdyn.analytic.symbolic.derivation import DECLARED
+from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES
 from snapdyn.report.mathematics import prose_html
 from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render
@@ -28,7 +31,7 @@ from snapdyn.validation.equations import EquationRow
 from snapdyn.validation.register import Headline
 from snapdyn.validation.results import VERDICTS
 from tests.report.helpers import invented
-from tests.validation.helpers import result_of
+from tests.validation.helpers import check, result_of
 
 VOID = {"meta", "img", "br", "hr", "link", "input"}
 # What a reader of the page shall not see in its sentences: mathematics as it is typed in a terminal.
@@ -198,6 +201,44 @@ def test_finished_claims_are_kept_until_the_page_is_written(monkeypatch: pytest.
     build_report(tmp_path / "report", notify=told.append)
     assert told == ["resumed: 1 of 1 claims from an interrupted run"]
     assert list((tmp_path / "cache" / "claims").iterdir()) == []
+
+
+def test_a_derivation_that_no_claim_names_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Assert that a true and a false derivation of a user's file are on the page and in its count; not one that raises.
+
+    The report of one claim has one more formula per derivation, and one more that is verified.
+    """
+    monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(snapdyn.report.page, "chosen_claims", lambda only: chosen_claims("lemma8"))
+    monkeypatch.setattr(snapdyn.report.page, "derivations", list)
+    monkeypatch.setattr(snapdyn.report.page, "write", lambda **options: [])
+
+    def counted() -> tuple[int, int]:
+        text = build_report(tmp_path / "report").page.read_text(encoding="utf-8")
+        found = re.search(r"(\d+) of (\d+) formulas are verified", text)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    for id_ in ids_of_users():
+        monkeypatch.delitem(DECLARED, id_)
+    verified, every = counted()
+    x = sympy.Symbol("x")
+    for id_, equal in (("true-one", 2 * x), ("false-one", 3 * x)):
+        derivation = Derivation("twice x", "own", "y", 2 * x, {"sum": equal}, id=id_)
+        monkeypatch.setitem(DECLARED, id_, lambda derivation=derivation: derivation)
+    assert counted() == (verified + 1, every + 2)
+    monkeypatch.setitem(DECLARED, "one-that-raises", lambda: 1 // 0)
+    with pytest.raises(InputError, match=r"expected the derivation one-that-raises .* received ZeroDivisionError"):
+        build_report(tmp_path / "report")
+
+
+def test_a_control_of_measured_value_0_is_no_control_of_bound_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the sentence on controls without a factor is true of one whose bound is 0.5 and whose value is 0."""
+    result = result_of("holds", [check("a wrong theory", "flow", 0.0, 0.5, relation=">=", role="control")], id="one")
+    assert result.signal == np.inf
+    monkeypatch.setattr(snapdyn.report.page, "CLAIMS", {"one": None})
+    page = render(Report("quick", (result,), 1.0), [], [], 1.0)
+    assert "every control has the bound 0" not in page
+    assert "in every control the bound or the measured value is 0, or they differ in sign" in page
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from snapdyn.errors import InputError
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.claims import use_register
 from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register
-from snapdyn.validation.search.counterexamples import load, stored_counterexamples
+from snapdyn.validation.search.counterexamples import FOLDER, load, stored_counterexamples
 from tests.helpers import EXAMPLES, ROOT, sentence
 
 CLAIM_FILES = (ROOT / "validation" / "claims").glob("*/*.py")
@@ -170,3 +170,15 @@ def test_a_folder_without_a_register(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "expected a folder with register.toml" in sentence(capsys)
     with pytest.raises(InputError, match="registers/template"):
         read_register(tmp_path)
+
+
+def test_files_with_a_byte_order_mark(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that register.toml and the json of a counterexample are read with a mark at their start."""
+    (folder / "register.toml").write_text(TOML, encoding="utf-8-sig")
+    assert main(["validate", "--list", "--register", str(folder)]) == 0
+    assert "cubes" in capsys.readouterr().out
+    stored = sorted((OURS.folder / FOLDER).iterdir(), key=lambda file: file.name)[0]
+    (folder / FOLDER).mkdir()
+    (folder / FOLDER / stored.name).write_text(stored.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    (found,) = stored_counterexamples()
+    assert found.to_dict() == load(stored.name.removesuffix(".json")).instance.to_dict()

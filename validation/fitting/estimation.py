@@ -136,7 +136,8 @@ def fit(
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
     records : int
-        Most records that are used, evenly spaced among those after t = 0; at least 4.
+        Most records that are used, evenly spaced among those after t = 0 at which every seed has the quantity; at
+        least 4.
 
     Returns
     -------
@@ -146,9 +147,8 @@ def fit(
     ------
     InputError
         A parameter is unknown, or neither free nor given; both rates and the clock are free; the trace does not fit the
-        classes, or is too short; the covariance has more than 400 state values.
-    RuntimeError
-        The theory cannot be integrated at the rates that the search reaches, or simulated runs diverge.
+        classes, or is too short; the covariance has more than 400 state values; the theory cannot be integrated at the
+        rates that the search reaches, or simulated runs diverge.
 
     Warns
     -----
@@ -175,7 +175,7 @@ def fit(
     fixed, start = observations.fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
     system = _checked_system(system, trace.finite_length, names, z_initial is not None)
-    rows = observations.chosen_rows(trace, whole("records", records, 4))
+    rows = observations.chosen_rows(trace, quantity, whole("records", records, 4))
     data = observations.of_trace(trace, classes, quantity, rows)
     if errors == "seeds":
         _check_seeds(data)
@@ -200,11 +200,22 @@ def fit(
             "run, or fit another quantity"
         )
     seeds = trace.num_seeds
-    found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
-    result, found, used = _errors(data, found, errors)
+    try:
+        found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
+        result, found, used = _errors(data, found, errors)
+    except RuntimeError as error:
+        raise InputError(
+            f"expected a trace that {system.__name__} can follow at some rates, received one for which {error}; give "
+            "rates to start from (eta_Y, eta_Z), or check the classes and the clock of the trace"
+        ) from error
     model, x, weights = found.model, found.x, found.weights
     target = data.mean(axis=0) - result.shift
     doubts = _doubts(result, None if used == "simulation" else weights)
+    values = model.values(x)
+    try:
+        flow = model.run(system, values, model.t)
+    except RuntimeError:  # finite steps may be stable where the flow is too stiff
+        flow = None
     deviations = np.sqrt(np.diagonal(result.covariance))
     correlation = result.covariance / np.outer(deviations, deviations)
     condition = float(np.linalg.cond(correlation))
@@ -213,7 +224,6 @@ def fit(
     for sentence in problems:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
     wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
-    values = model.values(x)
     return Fit(
         estimates={name: values[name] for name in names},
         standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
@@ -230,7 +240,7 @@ def fit(
         seq_len=trace.seq_len,
         t=model.t,
         residuals=data - (found.theory + result.shift),
-        trajectory=model.run(system, values, model.t),
+        trajectory=flow,
         visible_misfit=result.misfit,
         profiler=partial(profile, model, x, target, weights, result.covariance),
         not_quadratic=bool(undetermined),

@@ -194,6 +194,8 @@ class FitModel:
         """Weights of the mean of the seeds, from the noise at the parameters."""
         dependent = self.classes.num_classes if self.quantity == "attention" else 0
         covariance, squares = self.covariance(coordinates)
+        if not np.isfinite(covariance).all():
+            raise RuntimeError("the noise of the theory is not finite at the rates of the search")
         return noise_weights(covariance, squares, self.change(coordinates), self.t, num_seeds, dependent)
 
     def covariance(self, coordinates: Floats) -> tuple[Floats, Floats]:

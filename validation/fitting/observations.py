@@ -84,10 +84,11 @@ def chosen_quantity(trace: Trace, quantity: str | None) -> str:
     return quantity
 
 
-def chosen_rows(trace: Trace, records: int) -> Ints:
-    """Rows of at most `records` records after t = 0, evenly spaced."""
-    used = np.flatnonzero(trace.t > 0)
-    whole("the number of records after t = 0", used.size, 4, advice="record more often")
+def chosen_rows(trace: Trace, quantity: str, records: int) -> Ints:
+    """Rows of at most `records` records after t = 0 at which every seed has the quantity, evenly spaced."""
+    blank = np.isnan(getattr(trace, quantity))
+    used = np.flatnonzero((trace.t > 0) & ~blank.any(axis=(0, *range(2, blank.ndim))))
+    whole(f"the number of records of {quantity} of every seed after t = 0", used.size, 4, advice="record more often")
     return used[np.unique(np.linspace(0, used.size - 1, min(records, used.size)).astype(int))]
 
 

@@ -232,8 +232,8 @@ class Fit:
         Times that are fitted, batch-size-1 steps.
     residuals : (R, N, m) array
         Trace minus theory, of each seed.
-    trajectory : Trajectory
-        The flow at the estimates, at `t`, with rates times the clock.
+    trajectory : Trajectory or None
+        The flow at the estimates, at `t`, with rates times the clock; None where it cannot be integrated there.
     warnings : list of str
         Sentences about parameters that the trace does not determine, about a verdict that it does not allow, and about
         intervals that are wider than needed. All but those on intervals are raised as `IdentifiabilityWarning` too.
@@ -270,7 +270,7 @@ class Fit:
     seq_len: float | None
     t: Floats
     residuals: Floats
-    trajectory: Trajectory
+    trajectory: Trajectory | None
     visible_misfit: float
     profiler: Callable[[str], tuple[Floats, Floats]] = field(repr=False)
     not_quadratic: bool = False

@@ -59,7 +59,7 @@ def load(name: str) -> Counterexample:
 
 def _read(file: Traversable) -> Counterexample:
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        entries = json.loads(file.read_text(encoding="utf-8-sig"))
         return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
     except (ValueError, KeyError, TypeError) as error:  # InputError of an instance is a ValueError
         raise InputError(

@@ -57,6 +57,26 @@ def test_words_of_untokenised_text() -> None:
         assert set(from_text_of_words(wiki, window=1, min_count=1, tokens=tokens).words) == set(wiki.split())
 
 
+@pytest.mark.parametrize("size", [41, 60, 2**20])
+@pytest.mark.parametrize("separator", ["\t", "\u3000", ",", "\r", "，", "-,"])
+def test_a_line_is_read_in_pieces_at_any_separator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, separator: str, size: int
+) -> None:
+    """Assert that a long line without spaces gives the words of the same line read at once: Chinese, marks, hyphens."""
+    words = ["春眠不覺曉", "處處聞啼鳥", "well-known", "fox's", "<unk>", "@-@", "é", "夜來風雨聲。花落知多少", "b"]
+    line = separator.join(words[i * i % 7 + i % 3] for i in range(60 if size < 2**20 else 100_000))
+    path = tmp_path / "a.txt"
+    path.write_text(line, encoding="utf-8")
+    options: dict[str, Any] = {"window": 2, "min_count": 1, "min_token_count": 1}
+    monkeypatch.setattr(corpus_module, "LONGEST_PIECE", 2**30)
+    whole = from_text(path, **options)
+    monkeypatch.setattr(corpus_module, "LONGEST_PIECE", size)
+    pieces = from_text(path, **options)
+    assert pieces == whole
+    assert (pieces.words, pieces.num_words) == (whole.words, whole.num_words)
+    assert len(whole.words) > 5
+
+
 def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
     """Assert the same classes from a packed file of any name, and a packed folder of WikiText names."""
     packed = tmp_path / "no_ending"

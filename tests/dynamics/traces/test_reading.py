@@ -1,6 +1,7 @@
 """Reading traces: every format gives the same arrays, and damaged or strange files one sentence."""
 
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -67,7 +68,19 @@ def test_both_tables(tmp_path: Path) -> None:
     ("name", "content", "sentence"),
     [
         ("a.csv", "loss\n1", "column step"),
-        ("a.csv", "step,seed,loss\n0,0,1\n1,0,1\n0,1,1", "gaps"),
+        ("a.csv", "step,loss\n0,3.5\n\n1,x", "finite loss in line 4 of a.csv, received 'x'"),
+        ("a.csv", "step,loss\n1,3.5\n0,3,5", "expected 2 cells in line 3 of a.csv, .* received 3"),
+        ("a.csv", "step,loss\n\n\n1,000,3.5", "expected 2 cells in line 4 of a.csv, .* received 3"),
+        ("a.csv", "step,seed,loss\n0,3.5", "expected 3 cells in line 2 of a.csv, .* received 2"),
+        ("a.csv", 'step,loss\n0,"3,5"', "finite loss in line 2"),
+        ("a.csv", "step,quantity,value\n0,loss,3,5", "expected 3 cells in line 2"),
+        ("a.csv", "step,entropy_1,entropy_2\n0,1,1", "every class from 0 to 2 in a.csv, received none of class 0"),
+        ("a.csv", "step,loss,entropy_0\n0,1,\n1,1,\n", "expected entropy at one .* received none for seed 0, class 0"),
+        ("a.csv", "step,loss\n,1", "finite step in line 2"),
+        ("a.csv", "step,loss\n0,nan", "finite loss in line 2"),
+        ("a.csv", "step,attention_0_0,attention_0_1\n0,.5,.5\n1,.5,", "all tokens of a class .* at step 1, class 0"),
+        ("a.csv", "step,loss,accuracy\n0,1,1", "received 'accuracy'"),
+        ("a.csv", "step,seed,a - loss\n0,0,1", "received both"),
         ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
@@ -86,6 +99,88 @@ def test_strange_files_are_refused(tmp_path: Path, name: str, content: Any, sent
     with pytest.raises(InputError, match=sentence) as error:
         read_trace(path)
     assert "\n" not in str(error.value)
+
+
+def test_arrays_of_other_names_are_named(tmp_path: Path) -> None:
+    """Assert that the sentence has the names that an npz or netCDF file has."""
+    np.savez(tmp_path / "run.npz", t=STEPS, train_loss=LOSS)
+    xarray.Dataset({"t": ("i", STEPS), "train_loss": (("r", "i"), LOSS)}).to_netcdf(tmp_path / "run.nc")
+    for name in ("run.npz", "run.nc"):
+        with pytest.raises(InputError, match=r"(received t, train_loss|holds .t., .train_loss.); "):
+            read_trace(tmp_path / name)
+    np.savez(tmp_path / "steps.npz", steps=STEPS, train_loss=LOSS)
+    with pytest.raises(InputError, match=r"attention, loss, entropy, in .* received steps, train_loss"):
+        read_trace(tmp_path / "steps.npz")
+
+
+FIRST, SECOND = "fox - entropy_0,fox - entropy_0__MIN,fox - entropy_0__MAX", "fox - entropy_1,owl - entropy_1"
+WANDB = f"""\ufeffStep,{FIRST},owl - entropy_0,{SECOND}
+
+0,1.5,1.5,1.5,1.4,0.5,0.4
+10,,,,1.2,,0.3
+20,1.1,1,1.2,,0.2,
+"""
+NAN = np.nan
+READ = [[[1.5, 0.5], [NAN, NAN], [1.1, 0.2]], [[1.4, 0.4], [1.2, 0.3], [NAN, NAN]]]
+
+
+def test_exports_of_wandb(tmp_path: Path) -> None:
+    """Assert runs by columns, blank cells as NaN, and every row with its step; without a map and with one."""
+    path = tmp_path / "wandb.csv"
+    path.write_text(WANDB, encoding="utf-8")
+    trace = read_trace(path, seq_len=math.inf)
+    assert trace.steps.tolist() == [0, 10, 20]
+    np.testing.assert_array_equal(trace.entropy, READ)
+    assert "; 4 values not recorded)" in repr(trace)
+    text = WANDB.replace("Step", "trainer/global_step").replace(" - ", " - train/").replace("Step", "_step")
+    path.write_text(text.replace("fox", "run-7").replace("owl", "run-3"), encoding="utf-8")
+    columns = {"step": "trainer/global_step", "entropy": "run-{seed} - train/entropy_{n}"}
+    mapped = read_trace(path, columns=columns)
+    np.testing.assert_array_equal(mapped.entropy, READ)
+    with pytest.raises(InputError, match="column step"):
+        read_trace(path)
+    only = read_trace(path, columns={**columns, "entropy": "run-3 - train/entropy_{n}"})
+    np.testing.assert_array_equal(only.entropy, [READ[1]])
+    path.write_text("Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3.25\n")  # as TensorBoard writes a scalar
+    tensorboard = read_trace(path, columns={"step": "Step", "loss": "Value"})
+    assert tensorboard.steps.tolist() == [0, 7]
+    np.testing.assert_array_equal(tensorboard.loss, [[3.5, 3.25]])
+
+
+def test_a_map_of_attention_and_of_seeds(tmp_path: Path) -> None:
+    """Assert {n} and {l} in any order, a column of seeds of another name, and a blank class."""
+    path = tmp_path / "a.csv"
+    path.write_text("i,run,t1_c0,t0_c0,note\n0,5,.75,.25,x\n0,6,,,y\n2,5,.5,.5,\n2,6,1,0,\n")
+    trace = read_trace(path, columns={"step": "i", "seed": "run", "attention": "t{l}_c{n}"})
+    wanted = [[[[0.25, 0.75]], [[0.5, 0.5]]], [[[NAN, NAN]], [[0.0, 1.0]]]]
+    np.testing.assert_array_equal(trace.attention, wanted)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"step": "Step"}, "one or more of attention, loss, entropy"),
+        ("loss", "as a map"),
+        ({"los": "loss"}, "as a map"),
+        ({"loss": "loss", "acc": "a"}, "each key of columns"),
+        ({"loss": "loss_{n}"}, "no placeholder once"),
+        ({"entropy": "entropy"}, "{n} once in columns"),
+        ({"attention": "a_{n}"}, "{n} and {l} once"),
+        ({"step": "{seed}", "loss": "loss"}, "no placeholder"),
+        ({"loss": "train/loss"}, "expected columns 'train/loss' .loss. in a.csv, received"),
+        ({"step": "Step", "loss": "loss"}, "a column Step .step. in a.csv"),
+    ],
+)
+def test_maps_that_do_not_fit(tmp_path: Path, columns: Any, sentence: str) -> None:
+    """Assert one sentence for a wrong key or placeholder, and for a column that the file lacks."""
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss\n0,1\n1,1\n")
+    with pytest.raises(InputError, match=sentence) as error:
+        read_trace(path, columns=columns)
+    assert "\n" not in str(error.value)
+    np.savez(tmp_path / "a.npz", steps=[0, 1], loss=[1, 1])
+    with pytest.raises(InputError, match="columns"):
+        read_trace(tmp_path / "a.npz", columns={"loss": "loss"})
 
 
 EVENT_STEPS = [0, 10, 50]

@@ -87,3 +87,16 @@ def test_other_classes_are_refused(classes: SequenceClasses, sentence: str) -> N
     """Assert that the trace must have the classes and supports of the theory."""
     with pytest.raises(InputError, match=sentence):
         Trace(STEPS, ATTENTION).for_classes(classes)
+
+
+def test_values_that_were_not_recorded() -> None:
+    """Assert that NaN is kept and counted; a seed without any value, a part of attention and inf are refused."""
+    trace = Trace([0, 1, 2], loss=[[3.0, np.nan, 2.0], [np.nan, 2.5, 2.0]])
+    np.testing.assert_array_equal(trace.loss, [[3.0, np.nan, 2.0], [np.nan, 2.5, 2.0]])
+    assert repr(trace).endswith("; 2 values not recorded)")
+    with pytest.raises(InputError, match=r"loss at one recorded step or more .* none for seed 1 "):
+        Trace([0, 1], loss=[[3.0, 2.0], [np.nan, np.nan]])
+    with pytest.raises(InputError, match="all tokens of a class or to none, received 1 blank"):
+        Trace([0, 1], attention=[[[0.5, 0.5]], [[0.5, np.nan]]])
+    with pytest.raises(InputError, match="received inf"):
+        Trace([0, 1], loss=[np.inf, 2.0])

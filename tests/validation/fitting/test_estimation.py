@@ -266,3 +266,46 @@ def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -
     """Assert one sentence per wrong argument, before anything is integrated."""
     with pytest.raises(InputError, match=sentence):
         fit(**({"trace": Trace(RECORD, STILL), "classes": CLASSES} | arguments))
+
+
+NARROW = SequenceClasses([[0.8, 0.15, 0.05, 0, 0], [0.8, 0, 0, 0.12, 0.08]], query=[0, 0], vocab_size=50304)
+
+
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+@pytest.mark.parametrize(
+    ("steps", "power", "scale"),
+    [([0, 1, 2, 4, 7, 14, 26, 50], None, 100), (range(250, 2250, 250), 0.5, 50), (range(0, 400, 50), 0.3, 1)],
+)
+def test_a_loss_that_no_rates_give_gets_an_answer(steps: Any, power: float | None, scale: float) -> None:
+    """Assert that power laws from ln V to 4.4 are not described, also where flow or noise fail at the best rates."""
+    start, step = math.log(50304), np.array(steps, dtype=float)
+    if power is None:  # loss = start (1 + step/scale)^-b, 4.4 at the end
+        loss = start * (1 + step / scale) ** (math.log(4.4 / start) / math.log1p(step[-1] / scale))
+    else:
+        fall = (1 + step / scale) ** -power
+        loss = 4.4 + (start - 4.4) * (fall - fall[-1]) / (1 - fall[-1])
+    result = fit(Trace(step, loss=loss, batch_size=480, seq_len=math.inf), NARROW)
+    assert not result.describes
+    assert result.sentence.startswith("this theory does not describe")
+    assert np.isfinite(result.residuals).all()
+
+
+@pytest.mark.slow
+def test_a_record_that_a_seed_lacks_is_left_out() -> None:
+    """Assert that blanks of single seeds give the same fit as the trace without these steps, and no NaN."""
+    attention = ensemble(4, batch_size=2000)
+    blank = attention.copy()
+    blank[1, 2], blank[3, 5, 0] = np.nan, np.nan  # a whole record, and one class
+    kept = np.delete(np.arange(RECORD.size), [2, 5])
+    options: dict[str, Any] = {"batch_size": 2000, "seq_len": math.inf}
+    with_blanks = fit(Trace(RECORD, blank, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    without = fit(Trace(RECORD[kept], attention[:, kept], **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    assert with_blanks.estimates == without.estimates
+    assert with_blanks.standard_errors == without.standard_errors
+    assert with_blanks.p_value == without.p_value
+    np.testing.assert_array_equal(with_blanks.t, without.t)
+    every = fit(Trace(RECORD, attention, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+    assert every.estimates != without.estimates
+    blank[2, ::2] = np.nan
+    with pytest.raises(InputError, match="number of records of attention of every seed after t = 0"):
+        fit(Trace(RECORD, blank, **options), CLASSES)
