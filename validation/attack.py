@@ -56,6 +56,8 @@ class Attacked:
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
         Whether the counterexample fails with a second integrator too.
+    told : str
+        On how many instances the measure gave NaN, and the first of them; empty without any.
     """
 
     claim: str
@@ -68,6 +70,7 @@ class Attacked:
     place: str
     counterexample: dict[str, Any] | None = None
     confirmed: bool = False
+    told: str = ""
 
 
 def targets(entries: Sequence[Claim]) -> list[tuple[Claim, int]]:
@@ -118,7 +121,7 @@ def attacked(entry: Claim, number: int, budget: float, seed: int) -> Attacked:
             )
         worst, instance = found.worst.measured, found.worst.instance
         place = prop.domain.described(instance)  # type: ignore[union-attr]
-        result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place)
+        result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place, told=found.told)
         if worst.holds:
             return result
         simplest = simplified(prop, instance)

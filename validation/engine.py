@@ -17,7 +17,7 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, choice, shown
 from snapdyn.validation.measured import Measured, Role
-from snapdyn.validation.properties import Property
+from snapdyn.validation.properties import NotANumber, Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import stored_counterexamples
@@ -98,7 +98,10 @@ class Examination:
     tried : int
         Instances inside the conditions that were measured.
     undecided : int
-        Instances inside the conditions without a number: the run failed, say.
+        Instances inside the conditions without a number: the run failed, say. Those on which the measure gave NaN are
+        counted here wherever they lie.
+    not_numbers : list of str
+        What is wrong where the measure, or that of a wrong theory, gave NaN: a sentence per instance.
     outside : int
         Instances outside the conditions on which the statement was measured.
     fails_outside : int
@@ -113,18 +116,30 @@ class Examination:
 
     tried: int = 0
     undecided: int = 0
+    not_numbers: list[str] = field(default_factory=list)
     outside: int = 0
     fails_outside: int = 0
     worst: Case | None = None
     worst_outside: Case | None = None
     controls: dict[str, Control] = field(default_factory=dict)
 
+    @property
+    def told(self) -> str:
+        """Number of NaNs and the first of them, in words; empty without any."""
+        count = len(self.not_numbers)
+        return f"NaN on {count} instance{'s'[: count > 1]}, the first: {self.not_numbers[0]}" if count else ""
+
     def add(self, prop: Property, instance: Any, most_outside: int) -> Measured | None:
         """Measure the statement on an instance and count it; return the number inside the conditions, if there is one.
 
         Outside the conditions at most `most_outside` instances are measured.
         """
-        reading = prop.at(instance, beyond=self.outside < most_outside)
+        try:
+            reading = prop.at(instance, beyond=self.outside < most_outside)
+        except NotANumber as error:
+            self.not_numbers.append(str(error))
+            self.undecided += 1
+            return None
         inside, measured = not reading.unmet, reading.measured
         if measured is None:
             self.undecided += inside
@@ -163,7 +178,8 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     Raises
     ------
     InputError
-        The measure raises an error, or its number is NaN: a measure returns None where there is no number.
+        The measure raises an error, or its number is NaN wherever the conditions are met: a measure returns None where
+        there is no number.
     """
     domain = prop.domain
     assert domain is not None
@@ -190,7 +206,10 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
         if own:
             ranking.append((measured.slack, i, instance))
         for name, wrong in prop.controls.items():
-            found.controls[name].add(measured, prop.number(instance, wrong))
+            try:
+                found.controls[name].add(measured, prop.number(instance, wrong))
+            except NotANumber as error:
+                found.not_numbers.append(str(error))
     ranking.sort(key=lambda entry: entry[:2])
     starts = [instance for _, _, instance in ranking[: max(1, pushed // PER_START)]]
 
@@ -200,6 +219,8 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
 
     for i, start in enumerate(starts if pushed else ()):
         push(violation, domain, start, max(pushed // len(starts), 1), np.random.SeedSequence(seed, spawn_key=(0, i)))
+    if not found.tried and found.not_numbers:
+        raise InputError(found.not_numbers[0])
     return found
 
 
