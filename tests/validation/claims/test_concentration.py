@@ -18,7 +18,7 @@ from snapdyn.validation.visits import (
 )
 
 
-@pytest.mark.parametrize(("draws", "numerator"), [(1, 1), (7, 3), (20, 1), (41, 9)])
+@pytest.mark.parametrize(("draws", "numerator"), [(1, 1), (7, 3), (20, 1), (41, 9), (3, 10)])
 def test_tail_is_the_binomial_sum(draws: int, numerator: int) -> None:
     """Assert that P(|X - pN| > d) is the sum of exact binomial masses, at d between and on whole deviations."""
     p = Fraction(numerator, 10)

@@ -78,7 +78,7 @@ def outside(low: Numbers, high: Numbers, draws: Numbers, p: Numbers) -> Floats:
     first, last = np.clip(np.ceil(low), 0, draws + 1), np.clip(np.floor(high), -1, draws)
     # Near 1 betainc is NaN at some counts as well; small probabilities lose their digits in 1 - x.
     more = np.where(last >= draws * p, betainc(last + 1, draws - last, p), 1 - below(last + 1, draws, p))
-    return below(first, draws, p) + more
+    return below(first, draws, p) + np.where(last < draws, more, 0.0)  # I_1(N + 1, 0) is 1, not 0
 
 
 def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None = None) -> Floats:
