@@ -7,6 +7,7 @@ Budgets count instances, never seconds, so the numbers do not depend on the mach
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -102,6 +103,8 @@ class Examination:
         counted here wherever they lie.
     not_numbers : list of str
         What is wrong where the measure, or that of a wrong theory, gave NaN: a sentence per instance.
+    cut : bool
+        Whether the time was over before the budget.
     outside : int
         Instances outside the conditions on which the statement was measured.
     fails_outside : int
@@ -117,6 +120,7 @@ class Examination:
     tried: int = 0
     undecided: int = 0
     not_numbers: list[str] = field(default_factory=list)
+    cut: bool = False
     outside: int = 0
     fails_outside: int = 0
     worst: Case | None = None
@@ -158,7 +162,11 @@ class Examination:
         return None
 
 
-def examine(prop: Property, budget: int, seed: int) -> Examination:
+class _TimeIsOver(Exception):
+    """The directed search ends: its optimiser has no other way out of an evaluation."""
+
+
+def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> Examination:
     """Search the domain of a property for a counterexample.
 
     Parameters
@@ -169,6 +177,9 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
         Number of instances inside the conditions to draw; the directed search takes `DIRECTED_SHARE` of it on top.
     seed : int
         Root of the SeedSequence whose child i draws instance i.
+    until : float
+        Time (`time.time`) after which no further instance is measured: of `snapdyn attack` alone, since the numbers of
+        a search that is cut depend on the machine.
 
     Returns
     -------
@@ -188,7 +199,7 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
     # Those of this very family are starts of the directed search, too.
     known = (instance for instance in stored_counterexamples() if domain.contains(instance))
-    stored = [(instance, instance.family == domain.name) for instance in known]
+    stored = [(each, isinstance(domain, Box) or each.family == domain.name) for each in known]
     found = Examination(controls={name: Control() for name in prop.controls})
 
     def draws() -> Iterator[tuple[Any, bool]]:
@@ -200,6 +211,9 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
 
     ranking: list[tuple[float, int, Any]] = []
     for i, (instance, own) in enumerate(chain(corners, stored, draws())):
+        if time.time() > until:
+            found.cut = True
+            break
         measured = found.add(prop, instance, most_outside)
         if measured is None:
             continue
@@ -214,11 +228,17 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     starts = [instance for _, _, instance in ranking[: max(1, pushed // PER_START)]]
 
     def violation(instance: Any) -> float:
+        if time.time() > until:
+            raise _TimeIsOver
         measured = found.add(prop, instance, most_outside)
         return OUTSIDE if measured is None else -measured.slack
 
-    for i, start in enumerate(starts if pushed else ()):
-        push(violation, domain, start, max(pushed // len(starts), 1), np.random.SeedSequence(seed, spawn_key=(0, i)))
+    try:
+        for i, start in enumerate(starts if pushed else ()):
+            entropy = np.random.SeedSequence(seed, spawn_key=(0, i))
+            push(violation, domain, start, max(pushed // len(starts), 1), entropy)
+    except _TimeIsOver:
+        found.cut = True
     if not found.tried and found.not_numbers:
         raise InputError(found.not_numbers[0])
     return found

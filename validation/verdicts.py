@@ -318,9 +318,10 @@ def _place(prop: Property, instance: Any) -> str:
     """Instance in a few words, and where it comes from."""
     assert prop.domain is not None
     drawn = ""
-    if isinstance(instance, Instance):
-        stored = any(instance is entry for entry in stored_counterexamples())
-        drawn = f" ({'stored counterexample' if stored else f'draw {instance.number}, seed {instance.seed}'})"
+    if any(instance is entry for entry in stored_counterexamples()):
+        drawn = " (stored counterexample)"
+    elif isinstance(instance, Instance):
+        drawn = f" (draw {instance.number}, seed {instance.seed})"
     return prop.domain.described(instance) + drawn
 
 
