@@ -116,6 +116,8 @@ def attack(
 def attacked(entry: Claim, number: int, budget: float, seed: int, until: float = math.inf) -> Attacked:
     """Search the domain of one property; simplify a counterexample and measure it with a second integrator."""
     prop = entry.properties[number]
+    if time.time() > until:
+        return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, "no time left", cut=True)
     with threadpool_limits(1):
         try:
             found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed, until)
@@ -127,7 +129,18 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
             return Attacked(entry.id, number, prop.name, prop.rung, 0, evaluations, None, why, cut=found.cut)
         worst, instance = found.worst.measured, found.worst.instance
         place = prop.domain.described(instance)  # type: ignore[union-attr]
-        result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place, told=found.told, cut=found.cut)
+        result = Attacked(
+            entry.id,
+            number,
+            prop.name,
+            prop.rung,
+            found.tried,
+            evaluations,
+            worst,
+            place,
+            told=found.told,
+            cut=found.cut,
+        )
         if worst.holds:
             return result
         simplest = simplified(prop, instance, until)

@@ -21,7 +21,11 @@ def attack(
     ids: Claims = None,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the draws; another seed draws other instances.")] = 1,
     minutes: Annotated[
-        float, typer.Option(metavar="M", help="Budget: as many measurements as two cores make in M minutes; the search ends half a minute after them.")
+        float,
+        typer.Option(
+            metavar="M",
+            help="Budget: as many measurements as two cores make in M minutes; it ends after M + 1/2.",
+        ),
     ] = 60.0,
     jobs: Jobs = None,
     load: Load = None,
@@ -34,9 +38,9 @@ def attack(
 
     Attacks the statements that hold according to the register, inside their conditions. The budget is shared by the
     properties of the chosen claims and counts measurements, so that the numbers do not depend on the machine. On a
-    slower one the last searches are cut half a minute after M minutes, and the last line says how many. Exit code 1: an instance
-    contradicts a statement (it is then simplified and measured with a second integrator), or no instance of a property
-    gave a number although there was time. After Ctrl-C the table shows the finished properties.
+    slower one the last searches are cut half a minute after M minutes, and the last line says how many. Exit code 1:
+    an instance contradicts a statement (it is then simplified and measured with a second integrator), or no instance of
+    a property gave a number although there was time. After Ctrl-C the table shows the finished properties.
 
     Example: snapdyn attack --minutes 5 --seed 2
 
