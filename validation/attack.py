@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
@@ -56,6 +58,10 @@ class Attacked:
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
         Whether the counterexample fails with a second integrator too.
+    told : str
+        On how many instances the measure gave NaN, and the first of them; empty without any.
+    cut : bool
+        Whether the time was over before the budget.
     """
 
     claim: str
@@ -68,6 +74,8 @@ class Attacked:
     place: str
     counterexample: dict[str, Any] | None = None
     confirmed: bool = False
+    told: str = ""
+    cut: bool = False
 
 
 def targets(entries: Sequence[Claim]) -> list[tuple[Claim, int]]:
@@ -86,13 +94,15 @@ def attack(
     seed: int,
     jobs: int,
     progress: Callable[[int, int, str], None],
+    until: float = math.inf,
 ) -> Iterator[Attacked]:
     """Attack each property of `targets` with `budget` times its budget of level quick, in `jobs` fresh processes.
 
-    The results come in the order in which they are finished; none depends on the number of processes.
+    The results come in the order in which they are finished; none depends on the number of processes. After the time
+    `until` (`time.time`) no further instance is measured, and what was found is simplified no further.
     """
     pool = WorkerPool(jobs)
-    running = [pool.submit(*task(attacked, entry), number, budget, seed) for entry, number in chosen]
+    running = [pool.submit(*task(attacked, entry), number, budget, seed, until) for entry, number in chosen]
     try:
         progress(0, len(running), "")
         for done, future in enumerate(as_completed(running), start=1):
@@ -103,30 +113,42 @@ def attack(
         pool.shutdown(kill_workers=bool(running))
 
 
-def attacked(entry: Claim, number: int, budget: float, seed: int) -> Attacked:
+def attacked(entry: Claim, number: int, budget: float, seed: int, until: float = math.inf) -> Attacked:
     """Search the domain of one property; simplify a counterexample and measure it with a second integrator."""
     prop = entry.properties[number]
+    if time.time() > until:
+        return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, "no time left", cut=True)
     with threadpool_limits(1):
         try:
-            found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed)
+            found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed, until)
         except InputError as error:  # the measure raised, say: the others are attacked all the same
             return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, str(error))
         evaluations = found.tried + found.undecided + found.outside
         if found.worst is None:
-            return Attacked(
-                entry.id, number, prop.name, prop.rung, 0, evaluations, None, "no instance inside the conditions"
-            )
+            why = "no time left" if found.cut else "no instance inside the conditions"
+            return Attacked(entry.id, number, prop.name, prop.rung, 0, evaluations, None, why, cut=found.cut)
         worst, instance = found.worst.measured, found.worst.instance
         place = prop.domain.described(instance)  # type: ignore[union-attr]
-        result = Attacked(entry.id, number, prop.name, prop.rung, found.tried, evaluations, worst, place)
+        result = Attacked(
+            entry.id,
+            number,
+            prop.name,
+            prop.rung,
+            found.tried,
+            evaluations,
+            worst,
+            place,
+            told=found.told,
+            cut=found.cut,
+        )
         if worst.holds:
             return result
-        simplest = simplified(prop, instance)
+        simplest = simplified(prop, instance, until)
         return replace(result, counterexample=plain(simplest), confirmed=_survives(prop, simplest))
 
 
-def simplified(prop: Property, instance: Any) -> Any:
-    """Simplify a counterexample inside the domain, with a budget of evaluations."""
+def simplified(prop: Property, instance: Any, until: float = math.inf) -> Any:
+    """Simplify a counterexample inside the domain, with a budget of evaluations and until a time."""
     domain = prop.domain
     assert domain is not None
     left = SHRINK_BUDGET
@@ -134,7 +156,7 @@ def simplified(prop: Property, instance: Any) -> Any:
     def fails(candidate: Any) -> bool:
         nonlocal left
         left -= 1
-        if left < 0 or not domain.contains(candidate):
+        if left < 0 or time.time() > until or not domain.contains(candidate):
             return False
         try:
             reading = prop.at(candidate)

@@ -7,6 +7,7 @@ Budgets count instances, never seconds, so the numbers do not depend on the mach
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,7 +18,7 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.errors import InputError, choice, shown
 from snapdyn.validation.measured import Measured, Role
-from snapdyn.validation.properties import Property
+from snapdyn.validation.properties import NotANumber, Property
 from snapdyn.validation.register import Claim
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import stored_counterexamples
@@ -98,7 +99,12 @@ class Examination:
     tried : int
         Instances inside the conditions that were measured.
     undecided : int
-        Instances inside the conditions without a number: the run failed, say.
+        Instances inside the conditions without a number: the run failed, say. Those on which the measure gave NaN are
+        counted here wherever they lie.
+    not_numbers : list of str
+        What is wrong where the measure, or that of a wrong theory, gave NaN: a sentence per instance.
+    cut : bool
+        Whether the time was over before the budget.
     outside : int
         Instances outside the conditions on which the statement was measured.
     fails_outside : int
@@ -113,18 +119,31 @@ class Examination:
 
     tried: int = 0
     undecided: int = 0
+    not_numbers: list[str] = field(default_factory=list)
+    cut: bool = False
     outside: int = 0
     fails_outside: int = 0
     worst: Case | None = None
     worst_outside: Case | None = None
     controls: dict[str, Control] = field(default_factory=dict)
 
+    @property
+    def told(self) -> str:
+        """Number of NaNs and the first of them, in words; empty without any."""
+        count = len(self.not_numbers)
+        return f"NaN on {count} instance{'s'[: count > 1]}, the first: {self.not_numbers[0]}" if count else ""
+
     def add(self, prop: Property, instance: Any, most_outside: int) -> Measured | None:
         """Measure the statement on an instance and count it; return the number inside the conditions, if there is one.
 
         Outside the conditions at most `most_outside` instances are measured.
         """
-        reading = prop.at(instance, beyond=self.outside < most_outside)
+        try:
+            reading = prop.at(instance, beyond=self.outside < most_outside)
+        except NotANumber as error:
+            self.not_numbers.append(str(error))
+            self.undecided += 1
+            return None
         inside, measured = not reading.unmet, reading.measured
         if measured is None:
             self.undecided += inside
@@ -143,7 +162,11 @@ class Examination:
         return None
 
 
-def examine(prop: Property, budget: int, seed: int) -> Examination:
+class _TimeIsOver(Exception):
+    """The directed search ends: its optimiser has no other way out of an evaluation."""
+
+
+def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> Examination:
     """Search the domain of a property for a counterexample.
 
     Parameters
@@ -154,6 +177,9 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
         Number of instances inside the conditions to draw; the directed search takes `DIRECTED_SHARE` of it on top.
     seed : int
         Root of the SeedSequence whose child i draws instance i.
+    until : float
+        Time (`time.time`) after which no further instance is measured: of `snapdyn attack` alone, since the numbers of
+        a search that is cut depend on the machine.
 
     Returns
     -------
@@ -163,7 +189,8 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     Raises
     ------
     InputError
-        The measure raises an error, or its number is NaN: a measure returns None where there is no number.
+        The measure raises an error, or its number is NaN wherever the conditions are met: a measure returns None where
+        there is no number.
     """
     domain = prop.domain
     assert domain is not None
@@ -172,7 +199,7 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
     # Those of this very family are starts of the directed search, too.
     known = (instance for instance in stored_counterexamples() if domain.contains(instance))
-    stored = [(instance, instance.family == domain.name) for instance in known]
+    stored = [(each, isinstance(domain, Box) or each.family == domain.name) for each in known]
     found = Examination(controls={name: Control() for name in prop.controls})
 
     def draws() -> Iterator[tuple[Any, bool]]:
@@ -184,22 +211,36 @@ def examine(prop: Property, budget: int, seed: int) -> Examination:
 
     ranking: list[tuple[float, int, Any]] = []
     for i, (instance, own) in enumerate(chain(corners, stored, draws())):
+        if time.time() > until:
+            found.cut = True
+            break
         measured = found.add(prop, instance, most_outside)
         if measured is None:
             continue
         if own:
             ranking.append((measured.slack, i, instance))
         for name, wrong in prop.controls.items():
-            found.controls[name].add(measured, prop.number(instance, wrong))
+            try:
+                found.controls[name].add(measured, prop.number(instance, wrong))
+            except NotANumber as error:
+                found.not_numbers.append(str(error))
     ranking.sort(key=lambda entry: entry[:2])
     starts = [instance for _, _, instance in ranking[: max(1, pushed // PER_START)]]
 
     def violation(instance: Any) -> float:
+        if time.time() > until:
+            raise _TimeIsOver
         measured = found.add(prop, instance, most_outside)
         return OUTSIDE if measured is None else -measured.slack
 
-    for i, start in enumerate(starts if pushed else ()):
-        push(violation, domain, start, max(pushed // len(starts), 1), np.random.SeedSequence(seed, spawn_key=(0, i)))
+    try:
+        for i, start in enumerate(starts if pushed else ()):
+            entropy = np.random.SeedSequence(seed, spawn_key=(0, i))
+            push(violation, domain, start, max(pushed // len(starts), 1), entropy)
+    except _TimeIsOver:
+        found.cut = True
+    if not found.tried and found.not_numbers:
+        raise InputError(found.not_numbers[0])
     return found
 
 

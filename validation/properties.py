@@ -24,6 +24,10 @@ Measure = Callable[[Any], Measured | None]
 Cases = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
 
 
+class NotANumber(InputError):
+    """A measure gave NaN on one instance: a search counts it and goes on."""
+
+
 @dataclass(frozen=True)
 class Requirement:
     """A condition of a statement: a number of the instance and its bound.
@@ -213,7 +217,8 @@ class Property:
         Raises
         ------
         InputError
-            The measure raises an error, or gives NaN or anything but a Measured.
+            The measure raises an error, or gives anything but a Measured.
+        NotANumber, an InputError: the measure gives NaN.
         Unaffordable, an InputError: it would take too long.
         """
         conditions: list[Measured] = []
@@ -247,7 +252,7 @@ class Property:
                 return None
             raise self._refused(self.name, measure, type(measured).__name__, instance, name)
         if math.isnan(measured.value) or math.isnan(measured.bound) or not measured.error >= 0:
-            raise self._refused(self.name, measure, "NaN", instance, name)
+            raise NotANumber(str(self._refused(self.name, measure, "NaN", instance, name)))
         decided = math.isfinite(measured.error) and not math.isnan(measured.margin)
         return measured if decided else None
 

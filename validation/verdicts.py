@@ -254,7 +254,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
-    place = f"{measured} at {_place(prop, instance)}"
+    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.told)))
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = plain(simplified(prop, instance))
@@ -331,9 +331,10 @@ def _place(prop: Property, instance: Any) -> str:
     """Instance in a few words, and where it comes from."""
     assert prop.domain is not None
     drawn = ""
-    if isinstance(instance, Instance):
-        stored = any(instance is entry for entry in stored_counterexamples())
-        drawn = f" ({'stored counterexample' if stored else f'draw {instance.number}, seed {instance.seed}'})"
+    if any(instance is entry for entry in stored_counterexamples()):
+        drawn = " (stored counterexample)"
+    elif isinstance(instance, Instance):
+        drawn = f" (draw {instance.number}, seed {instance.seed})"
     return prop.domain.described(instance) + drawn
 
 

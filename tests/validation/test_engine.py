@@ -7,6 +7,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn import analytic
+from snapdyn.validation.attack import attacked
 from snapdyn.validation.engine import DIRECTED_SHARE, examine, push
 from snapdyn.validation.evidence import SEED
 from snapdyn.validation.search.counterexamples import stored_counterexamples
@@ -174,6 +175,25 @@ def test_a_measure_that_gives_no_number_is_named(measure, words: str) -> None:
     fault = check_claim(entry, "quick").fault
     assert "claim 'mine'" in fault
     assert "'number' at eta = " in fault
+
+
+def test_one_nan_is_counted_and_told_and_the_search_goes_on() -> None:
+    """Assert that NaN on few instances costs the search nothing: the corner that fails is still found."""
+
+    def measure(parameters):
+        return sd.Measured(np.nan if parameters["arms"] == 7 else product(parameters).value, at_most=20.0)
+
+    prop = sd.Property("p", "r", measure, EARLY, evaluations=(40, 40))
+    found = examine(prop, 40, SEED)
+    assert found.tried >= 40
+    assert found.undecided == len(found.not_numbers) > 0
+    assert not found.worst.measured.holds
+    assert "NaN" not in searched(replace(prop, measure=product)).worst
+    words = f"NaN on {len(found.not_numbers)} instance"
+    assert words in searched(prop).worst
+    attacked_ = attacked(claim_of(properties=prop), 0, 1.0, SEED)
+    assert attacked_.told.startswith(words)
+    assert attacked_.counterexample is not None
 
 
 LARGE = sd.Requirement("few arms", "arms <= 5", lambda p: p["arms"], at_most=5)

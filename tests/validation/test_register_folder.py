@@ -40,6 +40,39 @@ for id_, factor in (("lemma6", 1.0), ("cubes", 2.0)):
 """
 
 
+FALSE_BOX = """
+import snapdyn as sd
+
+
+def product(parameters):
+    return sd.Measured(parameters["eta"] * parameters["arms"], at_most=7.9)
+
+
+def of_arms(parameters):  # corners and draws of a search that is short reach only a part of this
+    return sd.Measured(float(parameters["arms"] == 5 and 0.5 < parameters["eta"] < 0.51), at_most=0.5)
+
+
+def claim(id_, measure):
+    box = sd.Box(eta=(0.0, 1.0), arms=(2, 8))
+    wrong = {"wrong theory": lambda parameters: sd.Measured(1.0 + parameters["eta"], at_most=0.5)}
+    prop = sd.Property("product", "arithmetic", measure, box, controls=wrong, evaluations=(20, 20))
+    return sd.Claim(id_, "own", "False", "The product is at most 7.9.", properties=(prop,))
+
+
+sd.register(claim("product", product))
+sd.register(claim("narrow", of_arms))
+"""
+FOLDER_OF_BOXES = """
+title = "Boxes"
+about = "Two claims over Boxes."
+files = ["boxes.py"]
+
+[chapters.arithmetic]
+title = "Arithmetic"
+claims = ["product", "narrow"]
+"""
+
+
 @pytest.fixture(autouse=True)
 def _ours() -> Iterator[None]:
     """Our register is in use again after each test."""
@@ -112,6 +145,28 @@ def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
     np.testing.assert_array_equal(instance.P, load(name).instance.P)
 
 
+def test_a_counterexample_of_a_box_is_stored_and_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Assert that `validate` fails by a stored instance that its own draws do not find, and says that it is stored."""
+    monkeypatch.setattr("snapdyn.commands.attack.STARTING", 600.0)  # a busy machine cuts no search
+    folder, stored = tmp_path / "mine", tmp_path / "mine" / "counterexamples"
+    folder.mkdir()
+    (folder / "register.toml").write_text(FOLDER_OF_BOXES)
+    (folder / "boxes.py").write_text(FALSE_BOX)
+    arguments = ["--register", str(folder), "--jobs", "1"]
+    assert main(["attack", "product", *arguments, "--minutes", "0.01", "--store", str(stored)]) == 1
+    assert "add the mechanism to this file" in capsys.readouterr().err
+    (file,) = stored.iterdir()
+    entries = json.loads(file.read_text())
+    assert entries["instance"] == {"eta": 1.0, "arms": 8}
+    assert main(["validate", "narrow", *arguments]) == 0
+    file.write_text(json.dumps(entries | {"instance": {"eta": 0.505, "arms": 5}}))
+    capsys.readouterr()
+    assert main(["validate", "narrow", *arguments, "--format", "json"]) == 1
+    assert "(stored counterexample)" in json.loads(capsys.readouterr().out)["claims"][0]["worst"]
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
@@ -146,7 +201,7 @@ def test_damaged_files_beside_the_register(folder: Path, capsys: pytest.CaptureF
     assert main(["equations", "--register", str(folder)]) == 2
     assert "expected the columns equation, statement, claims" in sentence(capsys)
     (folder / "counterexamples").mkdir()
-    for text in ("{", "[]", '{"name": "x"}'):
+    for text in ("{", "[]", '{"name": "x"}', '{"instance": {"eta": "1"}}', '{"instance": []}'):
         (folder / "counterexamples" / "one.json").write_text(text)
         use_register(folder)
         with pytest.raises(InputError, match=r"expected a counterexample .*one\.json"):

@@ -398,7 +398,8 @@ def flow(
     -------
     Trajectory or None
         None if the solver fails, if the attention vectors are linearly dependent, which the modified decoder does not
-        allow, or for finite sequences with the residual connection: a search counts such an instance as undecided.
+        allow, for finite sequences with the residual connection, or for sequences too short for the correction of the
+        rung: a search counts such an instance as undecided.
     """
     key = (rung, saves, residual, *sorted(options.items()))
     if key not in instance.runs:
@@ -420,9 +421,12 @@ def _run(
         return None
     finite = rung == MEAN_FIELD and instance.seq_len is not None
     arguments = {"seq_len": instance.seq_len} if finite else {"residual": residual} if rung == MEAN_FIELD else {}
-    system = system_on_rung(
-        FINITE_LENGTH if finite else rung, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments
-    )
+    wanted = FINITE_LENGTH if finite else rung
+    try:
+        system = system_on_rung(wanted, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments)
+    except NotApplicable as error:  # sequences too short for the correction: the statement may require infinite ones
+        instance.runs.setdefault(FAILURE, str(error))
+        return None
     # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
     # a Jacobian from differences never ends where logits are rounding.
     chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}

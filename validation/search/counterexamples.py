@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.errors import InputError
+from snapdyn.errors import InputError, real
 from snapdyn.validation.register_folder import OURS, Register, register_in_use
 from snapdyn.validation.search.instance import Instance
 
@@ -39,8 +39,8 @@ class Counterexample:
         Number of instances that the search tried.
     mechanism : str
         What breaks the statement there, in one sentence.
-    instance : Instance
-        The instance on which the statement fails.
+    instance : Instance or dict of str to float
+        The instance on which the statement fails; the parameters of a Box.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Counterexample:
     violation: float
     tried: int
     mechanism: str
-    instance: Instance
+    instance: Any
 
 
 def load(name: str) -> Counterexample:
@@ -60,21 +60,30 @@ def load(name: str) -> Counterexample:
 def _read(file: Traversable) -> Counterexample:
     try:
         entries = json.loads(file.read_text(encoding="utf-8-sig"))
-        return Counterexample(**(entries | {"instance": Instance.from_dict(entries["instance"])}))
-    except (ValueError, KeyError, TypeError) as error:  # InputError of an instance is a ValueError
+        return Counterexample(**(entries | {"instance": _instance(entries["instance"])}))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:  # InputError of an instance is a ValueError
         raise InputError(
             f"expected a counterexample as snapdyn attack stores it in {str(file)!r}, received {type(error).__name__}: "
             f"{error}; correct or remove it"
         ) from error
 
 
-def stored_counterexamples() -> tuple[Instance, ...]:
+def _instance(entries: dict[str, Any]) -> Instance | dict[str, float]:
+    """Instance of sequence classes, or the parameters of a Box, which are numbers."""
+    if "P" in entries:
+        return Instance.from_dict(entries)
+    for name, value in entries.items():
+        real(f"the parameter {name!r}", value)
+    return entries
+
+
+def stored_counterexamples() -> tuple[Any, ...]:
     """Instances of all counterexamples of the register in use, in the order of their names."""
     return _stored(register_in_use())
 
 
 @cache
-def _stored(register: Register) -> tuple[Instance, ...]:
+def _stored(register: Register) -> tuple[Any, ...]:
     folder = register.folder / FOLDER
     files = [file for file in folder.iterdir() if file.name.endswith(".json")] if folder.is_dir() else []
     return tuple(_read(file).instance for file in sorted(files, key=lambda file: file.name))

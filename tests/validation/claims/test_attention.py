@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import snapdyn as sd
+
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
 from snapdyn.validation.claims.attention.conservation import drift, without_projection
@@ -90,3 +92,14 @@ def test_rounding_grows_with_the_inverse_of_the_gram_matrix_along_the_run() -> N
         assert kept is not None
         assert wrong is not None
         assert kept.value < 1 < wrong.value
+
+
+@pytest.mark.parametrize("seq_len", [1, 2, 300])
+def test_finite_sequences_are_outside(seq_len: int) -> None:
+    """Assert "outside" where the counts vary: there runs fail, or are not defined (one or two tokens)."""
+    classes = sd.SequenceClasses([[0.3, 0.4, 0.3, 0, 0], [0.3, 0, 0, 0.5, 0.2]], [0, 0], vocab_size=60)
+    ids = ["theorem2a", "theorem2b", "theorem3-gain", "slow-attention", "corollary2", "theorem3-bounds"]
+    report = sd.check(classes, 1.0, 1e-3, 50.0, only=ids, seq_len=seq_len)
+    assert [(each.id, each.status) for each in report.claims if each.status != "outside"] == []
+    infinite = sd.check(classes, 1.0, 1e-3, 50.0, only=ids[:4])
+    assert {each.status for each in infinite.claims} == {"holds"}

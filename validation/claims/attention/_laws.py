@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from snapdyn.validation.statement import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
     LINEAR_ALGEBRA,
     MEAN_FIELD,
     OVERLAPPING,
@@ -127,7 +129,7 @@ LITTLE_MOVEMENT = Requirement(
 )
 
 
-def response_law(tokens: Tokens, domain: Family, *conditions: Requirement) -> Property:
+def response_law(tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:
     """Property: in the mean field logits move as linear response says."""
     law = partial(against_response, tokens=tokens)
     return Property(
@@ -135,11 +137,20 @@ def response_law(tokens: Tokens, domain: Family, *conditions: Requirement) -> Pr
         WORDS[MEAN_FIELD],
         law,
         replace(domain, ratio=(1e-6, 1e-2), horizon=(1e-2, 1e4)),
-        (*TURNS[tokens][1], OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION, OVERLAPPING, LITTLE_MOVEMENT, *conditions),
+        (
+            *TURNS[tokens][1],
+            OWN_NEXT_TOKENS,
+            INFINITE_LENGTH,
+            INDEPENDENT_ATTENTION,
+            OVERLAPPING,
+            LITTLE_MOVEMENT,
+            *conditions,
+        ),
         controls={
             "wrong theory: 1.1 times linear response": partial(law, factor=1.1),
             "wrong theory: Eq. (10) moves as linear response says": partial(law, rung=EXACT),
         },
         evaluations=(8, 1000),
         directed=False,
+        **facts,
     )

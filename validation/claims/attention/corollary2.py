@@ -125,7 +125,8 @@ CLAIM = Claim(
         "one query",
         "common parts of the classes proportional: P(l|n) = rho_l tau_n",
         "one class per next token",
-        "mean field: by linear response, the decoder's memory slows but does not reverse the fall of the common logits",
+        "mean field: T infinite; by linear response, the decoder's memory slows but does not reverse the fall of the "
+        "common logits",
     ),
     conclusion=(
         "Under (10) it holds for one query and proportional common parts; in the mean field the decoder's memory of "

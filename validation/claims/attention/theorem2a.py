@@ -1,5 +1,6 @@
 """Theorem 2(a): distinct tokens gain attention."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -82,14 +83,17 @@ CLAIM = Claim(
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: the memory, by linear response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 is enough, "
-        "however small",
+        "mean field: T infinite; the memory, by linear response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 "
+        "is enough, however small",
         "one class per next token",
     ),
     conclusion=(
         "A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, which "
         "the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
-        "largest logit (K = 3, weak correlation). Linear response predicts the time of the fall to "
+        "largest logit (K = 3, weak correlation). Nor does the theorem hold for finite sequences: at eta_Z/eta_Y = "
+        "0.001 and T - 1 = 1000 a "
+        "logit falls by {F10, eta_Z/eta_Y = 0.001, T - 1 = 1000:.0%} of the largest, since counts "
+        "vary. Linear response predicts the time of the fall to "
         "{theorem2a-memory:.0%} on two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single "
         "common token whatever the overlaps and priors; at strong correlation or unequal priors xi_n > 0 can fail. "
         "Runs test the sign of the rate. The size of the rate is tested too: under Eq. (10) it is (98) at every "
@@ -104,7 +108,10 @@ CLAIM = Claim(
             distinct_tokens,
             FLOWS,
             cases={"F10, eta_Z/eta_Y = 0.001": of_f10(1e-3)},
-            beyond={"F10, eta_Z/eta_Y = 0.3": of_f10(0.3)},
+            beyond={
+                "F10, eta_Z/eta_Y = 0.3": of_f10(0.3),
+                "F10, eta_Z/eta_Y = 0.001, T - 1 = 1000": replace(of_f10(1e-3, 100.0), seq_len=1000),
+            },
         ),
         Property(
             "smallest xi_n over the size of its terms",

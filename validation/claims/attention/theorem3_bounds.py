@@ -24,6 +24,7 @@ from snapdyn.validation.observables import FALL, growth_exponents
 from snapdyn.validation.sample_classes import dominant_token, weak_instances
 from snapdyn.validation.statement import (
     EXACT,
+    INFINITE_LENGTH,
     MEAN_FIELD,
     UNIFORM,
     Claim,
@@ -185,7 +186,7 @@ CLAIM = Claim(
     conditions=(
         "common tokens shrink",
         "small overlaps or one common token",
-        "mean field: equal priors, V f_n.f_k << 1, and the decoder's memory is at most 5 % of xi_n",
+        "mean field: T infinite, equal priors, V f_n.f_k << 1, and the decoder's memory is at most 5 % of xi_n",
         "one class per next token",
     ),
     conclusion=(
@@ -197,7 +198,7 @@ CLAIM = Claim(
     ),
     expected="conditional",
     properties=(
-        bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),
+        bounds(MEAN_FIELD, RARE_COMMON, MISSED, (40, 2000), INFINITE_LENGTH, UNIFORM, SAME_SPEED, LITTLE_OF_SPEED),
         bounds(EXACT, WITH_DISTINCT, 0.0, (60, 2000)),
     ),
     picture=picture,

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
-from snapdyn.validation.claims.concentration._shared import ANY_CLASSES, DELTAS, decoder_of, steps_of
+from snapdyn.validation.claims.concentration._shared import ANY_CLASSES, DELTAS, below, decoder_of, steps_of
 from snapdyn.validation.maps import decoder_map
 from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measure, Measured, Property, Requirement
 from snapdyn.validation.visits import log_error
@@ -42,13 +42,11 @@ def chance_of_late(instance: Instance, surplus: float = 0.5) -> Measured:
 
     N is the smallest number with p_n N - sqrt(surplus N ln(K/delta)) >= visits to eps for the rarest class.
     """
-    from scipy.stats import binom
-
     need, p = whole_visits(instance)[::2, None], instance.prior
     a = surplus * np.log(instance.num_classes / DELTAS.T)
     least = p.min()
     N = np.ceil(((np.sqrt(a) + np.sqrt(a + 4 * least * need)) / (2 * least)) ** 2 * (1 + 4 * EPS))
-    late = binom.cdf(need[..., None] - 1, N[..., None], p).sum(axis=-1) / DELTAS.T
+    late = below(need[..., None], N[..., None], p).sum(axis=-1) / DELTAS.T
     return Measured(late.max(), at_most=1.0)
 
 
