@@ -7,7 +7,9 @@ quantity, what to try.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,9 @@ NOTHING = np.empty(0)
 NO_SAMPLES = kernel.Rows(NOTHING, np.empty((0, 1)), NOTHING)
 IMPLICIT_OF_SCIPY = ("LSODA", "BDF", "Radau")  # they take a Jacobian
 STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Python in one evaluation, some 30 us
+# A jump is known up to rounding: the rate sees times up to this relative distance before it, and from there after it.
+BESIDE = 1e-14
+AFTER_THE_START = 1e-300  # the first time that the rate sees if it jumps at t = 0
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
@@ -40,21 +45,89 @@ def new_solver(plan: Plan, request: Request) -> Any:
     if plan.integrator is FACTORED and isinstance(system, MeanField):
         return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if plan.integrator:
-        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
-    if method == "CVODE":
-        return CVODESolver(system, clock, t_end, rtol, atol)
-    import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
+        return DormandPrinceSolver(
+            system, clock, t_end, rtol, atol, plan.integrator, plan.jumps, request.max_step or math.inf
+        )
+    if method != "CVODE":
+        import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
 
-    from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
+        from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
 
-    options: dict[str, Any] = {}
-    if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
-        options["jac"] = clock.jacobian(system)
-    elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
-        options = {"lband": 0, "uband": 0}
-    solver = SOLVERS.get(method) or getattr(scipy.integrate, method)
-    start, end = system.initial_state(), clock.from_time(t_end)
-    return solver(clock.derivative(system), 0.0, start, end, rtol=rtol, atol=atol, **options)
+        kind = SOLVERS.get(method) or getattr(scipy.integrate, method)
+
+    def begin(clock: Clock, start: float, state: Floats, end: float) -> Any:
+        if method == "CVODE":
+            return CVODESolver(system, clock, start, state, end, rtol, atol, request.max_step or 0.0)
+        options: dict[str, Any] = {"max_step": request.max_step or np.inf}
+        if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+            options["jac"] = clock.jacobian(system)
+        elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
+            options |= {"lband": 0, "uband": 0}
+        return kind(clock.derivative(system), start, state, end, rtol=rtol, atol=atol, **options)
+
+    if not plan.jumps.size:
+        return begin(clock, 0.0, system.initial_state(), clock.from_time(t_end))
+    return RestartedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
+
+
+class Piece(NamedTuple):
+    """A part of a run without jumps of the rate: its end, and the first and last time that the rate may see in it."""
+
+    end: float
+    first: float
+    last: float
+
+
+def pieces_of(jumps: Floats, t_end: float) -> list[Piece]:
+    """Parts of a run between increasing times in [0, t_end] at which the rate jumps."""
+    ends = np.append(jumps[(jumps > 0.0) & (jumps < t_end)], t_end)
+    begins = np.append(0.0, ends[:-1])
+    first = np.where(np.isin(begins, jumps), begins * (1.0 + BESIDE) + AFTER_THE_START, 0.0)
+    last = np.where(np.isin(ends, jumps), ends * (1.0 - BESIDE), math.inf)
+    return [Piece(*map(float, each)) for each in zip(ends, first, last, strict=True) if each[1] < each[2]]
+
+
+class RestartedSolver:
+    """Solvers with `step`, one for each part of a run, that appear as one.
+
+    Parameters
+    ----------
+    begin : callable
+        ``begin(clock, start, state, end)`` makes the solver of a part.
+    clock : Clock
+    pieces : list of Piece
+    state : (size,) array
+        State at t = 0.
+    """
+
+    def __init__(self, begin: Callable[..., Any], clock: Clock, pieces: list[Piece], state: Floats) -> None:
+        self._begin, self._clock, self._pieces = begin, clock, pieces
+        self._evaluations = 0
+        self.t_bound = clock.from_time(pieces[-1].end)
+        self.status = "running"
+        self._next(0.0, state)
+
+    def _next(self, start: float, state: Floats) -> None:
+        piece = self._pieces.pop(0)
+        clock = replace(self._clock, first=piece.first, last=piece.last)
+        self._solver = self._begin(clock, start, state, self._clock.from_time(piece.end))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._solver, name)  # t, t_old, y, dense_output
+
+    @property
+    def nfev(self) -> int:
+        return self._evaluations + int(self._solver.nfev)
+
+    def step(self) -> str | None:
+        """Make one step; return the reason if it fails."""
+        if self._solver.status == "finished":
+            self._evaluations = self.nfev
+            self._next(self._solver.t, self._solver.y)
+        reason: str | None = self._solver.step()
+        if self._solver.status != "finished" or not self._pieces:
+            self.status = self._solver.status
+        return reason
 
 
 class DormandPrinceSolver:
@@ -72,6 +145,10 @@ class DormandPrinceSolver:
     atol : float
     integrator : Integrator, optional
         Another integrator of the same right-hand side; default that of the system.
+    jumps : (k,) array
+        Increasing times in [0, t_end] at which the rate jumps; the steps begin anew there.
+    max_step : float
+        Largest step of the integration variable.
     """
 
     def __init__(
@@ -82,10 +159,15 @@ class DormandPrinceSolver:
         rtol: float,
         atol: float,
         integrator: kernel.Integrator | None = None,
+        jumps: Floats = NOTHING,
+        max_step: float = math.inf,
     ) -> None:
         self._advance, self.knows_loss = integrator or system.integrator or FACTORED
         self._arguments = system.kernel_arguments()
         self._begin(system.initial_state(), clock, t_end, rtol, atol, system.norm_weights)
+        self._clock, self._pieces = clock, pieces_of(jumps, t_end)
+        self._work.reals[kernel.LARGEST] = max_step
+        self._next()
 
     def _begin(
         self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
@@ -94,11 +176,19 @@ class DormandPrinceSolver:
         self.t_bound = clock.from_time(t_end)
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
-        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0))
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0, np.inf, 0.0, np.inf))
         where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
         weights = kernel.START_WEIGHTS.copy()
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
         self.status = "running"
+        self._pieces: list[Piece] = []
+
+    def _next(self) -> None:
+        """Begin the next part of the run, at its first step."""
+        piece, reals = self._pieces.pop(0), self._work.reals
+        reals[kernel.END] = self._clock.from_time(piece.end)
+        reals[kernel.FIRST], reals[kernel.LAST] = piece.first, piece.last
+        self._work.counts[kernel.STARTED] = 0
 
     @property
     def t(self) -> float:
@@ -143,7 +233,15 @@ class DormandPrinceSolver:
         counts = self._work.counts
         saved, sampled = int(counts[kernel.SAVED]), int(counts[kernel.SAMPLED])
         outcome = self._advance(self._arguments, self._work, saves, samples, most_steps)
-        if outcome == kernel.FINISHED:
+        while outcome == kernel.FINISHED and self._pieces:
+            self._next()
+            done, full = int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled
+            if samples.at.size and full == samples.at.size:
+                break  # the next call samples the next part
+            left = kernel.Rows(saves.at, saves.states[done:], saves.losses[done:])
+            more = kernel.Rows(*(each[full:] for each in samples))
+            outcome = self._advance(self._arguments, self._work, left, more, most_steps)
+        if outcome == kernel.FINISHED and not self._pieces:
             self.status = "finished"
         elif outcome in REASONS:
             self.status = "failed"
