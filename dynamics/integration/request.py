@@ -139,7 +139,8 @@ class Event:
     Parameters
     ----------
     function : callable
-        ``function(t, state)`` returns a float, with t in batch-size-1 steps and `state` a State.
+        ``function(t, state)`` returns a finite number, with t in batch-size-1 steps and `state` a State. The event is
+        where its sign changes; a bool, None or NaN is an InputError.
     direction : int
         -1: falling crossings only; 1: rising crossings only; 0: both.
     terminal : bool

@@ -35,6 +35,9 @@ STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Pytho
 # A jump is known up to rounding: the rate sees times up to this relative distance before it, and from there after it.
 BESIDE = 1e-14
 AFTER_THE_START = 1e-300  # the first time that the rate sees if it jumps at t = 0
+# A solution slides along a jump of the rate if the jump lies within REACH steps, twice SECOND_LOOK steps apart, and more
+# than CHATTERING such steps are left.
+REACH, SECOND_LOOK, CHATTERING, HALVINGS = 100.0, 100, 1e5, 60
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
@@ -195,6 +198,10 @@ class DormandPrinceSolver:
         return float(self._work.reals[kernel.TAU])
 
     @property
+    def t_old(self) -> float:
+        return float(self._work.reals[kernel.TAU_OLD])
+
+    @property
     def y(self) -> Floats:
         """State at `t`, (n,); the second step from here overwrites it."""
         return self._work.vectors[self._work.where[kernel.STATE]]
@@ -336,9 +343,13 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
     if bad.size == 0:
         with np.errstate(all="ignore"):
             rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
-        bad = np.flatnonzero(~np.isfinite(rate))
-        worst = int(bad[0]) if bad.size else int(np.argmax(rate))
-        trouble = "its rate is not finite" if bad.size else "it changes fastest relative to its tolerance"
+            after = clock.derivative(system)(solver.t * (1.0 + 1e-13), state)
+        bad, later = np.flatnonzero(~np.isfinite(rate)), np.flatnonzero(~np.isfinite(after))
+        if bad.size or later.size:
+            worst = int(bad[0] if bad.size else later[0])
+            trouble = "its rate is not finite" + ("" if bad.size else " just after")
+        else:
+            worst, trouble = int(np.argmax(rate)), "it changes fastest relative to its tolerance"
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
@@ -369,10 +380,16 @@ class Outlook:
         self._most = math.inf if request.most_evaluations else MOST_OF_A_RUN / (plan.system.multiplications + in_python)
         self.next_look = FIRST_LOOK  # in steps
         self._t, self._evaluations = 0.0, 0
+        self._plan, self._may_chatter = plan, bool(request.most_evaluations)
+        self._suspected: tuple[int, float] | None = None  # steps, and the integration variable
 
     def look(self, steps: int, t: float) -> str:
         """Message if the run must end after `steps` steps, at time t, since too many evaluations are left; else ""."""
         if steps < self.next_look:
+            return ""
+        if sliding := "" if self._may_chatter else self._sliding(steps):
+            return sliding
+        if self._suspected:
             return ""
         evaluations = int(self._solver.nfev)
         left = 0.0
@@ -387,3 +404,48 @@ class Outlook:
             f"{self._t_end:.4g} was estimated to take {left:.2g}, more than the limit of {self._most:.2g}; try {method}"
             "a looser rtol, slower rates or an earlier last time, or give most_evaluations to run on"
         )
+
+    def _sliding(self, steps: int) -> str:
+        """Message if the steps chatter across a jump of the rate, as a second look after some more steps confirms."""
+        solver, clock, system = self._solver, self._plan.clock, self._plan.system
+        before, self._suspected = self._suspected, None
+        step = solver.t - solver.t_old
+        if before:
+            step = max(step, (solver.t - before[1]) / (steps - before[0]))
+        if solver.t_bound - solver.t < CHATTERING * step:
+            return ""
+        jumping = _jump_ahead(clock.derivative(system), solver.t, solver.y, REACH * (solver.t - solver.t_old))
+        if jumping is None:
+            return ""
+        if not before:
+            self._suspected, self.next_look = (steps, solver.t), steps + SECOND_LOOK
+            return ""
+        return (
+            f"stopped at t = {clock.to_time(solver.t):.6g}: the solution slides along a jump of the rate of "
+            f"{system.value_name(jumping)}, and the steps chatter across it, {step:.1g} each; make the jump smooth, such "
+            "as tanh(x/width) in place of sign(x), or state the sliding motion, or give most_evaluations to run on"
+        )
+
+
+def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floats, distance: float) -> int | None:
+    """Index of the state value whose rate jumps between a state and the one that its rate leads to, or None.
+
+    Halving the way between the two states tells a jump from a steep rate: across a jump, the difference of the rates
+    stays, however close the states are.
+    """
+    with np.errstate(all="ignore"):
+        here = rate(tau, state).copy()
+        ahead = state + distance * here
+        one, other = (state, here), (ahead, rate(tau, ahead).copy())
+        difference = np.abs(other[1] - here).max()
+        for _ in range(HALVINGS):
+            middle = 0.5 * (one[0] + other[0])
+            if (middle == one[0]).all() or (middle == other[0]).all():
+                break
+            half = middle, rate(tau, middle).copy()
+            if np.abs(half[1] - one[1]).max() > np.abs(other[1] - half[1]).max():
+                other = half
+            else:
+                one = half
+        jump = np.abs(other[1] - one[1])
+    return int(np.argmax(jump)) if np.isfinite(jump).all() and 0.0 < difference < 2.0 * jump.max() else None
