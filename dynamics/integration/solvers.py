@@ -431,7 +431,7 @@ def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floa
     """Index of the state value whose rate jumps between a state and the one that its rate leads to, or None.
 
     Halving the way between the two states tells a jump from a steep rate: across a jump, the difference of the rates
-    stays, however close the states are.
+    stays, however close the states are (half of it, where the rate has a value in between at the jump itself).
     """
     with np.errstate(all="ignore"):
         here = rate(tau, state).copy()
@@ -448,4 +448,4 @@ def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floa
             else:
                 one = half
         jump = np.abs(other[1] - one[1])
-    return int(np.argmax(jump)) if np.isfinite(jump).all() and 0.0 < difference < 2.0 * jump.max() else None
+    return int(np.argmax(jump)) if np.isfinite(jump).all() and 0.0 < difference < 4.0 * jump.max() else None
