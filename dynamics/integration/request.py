@@ -220,7 +220,9 @@ class Request:
         if self.max_step is not None:
             checked["max_step"] = positive("max_step", self.max_step)
             if self.log_time:
-                raise InputError("expected max_step, which is in units of t, without log_time, received both; leave one out")
+                raise InputError(
+                    "expected max_step, which is in units of t, without log_time, received both; leave one out"
+                )
         checked["reduce"] = flag_or("reduce", self.reduce, "auto")
         optional_function("progress", self.progress, "(t, fraction)")
         choice("method", self.method, ("auto", *METHODS))

@@ -35,8 +35,8 @@ STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Pytho
 # A jump is known up to rounding: the rate sees times up to this relative distance before it, and from there after it.
 BESIDE = 1e-14
 AFTER_THE_START = 1e-300  # the first time that the rate sees if it jumps at t = 0
-# A solution slides along a jump of the rate if the jump lies within REACH steps, twice SECOND_LOOK steps apart, and more
-# than CHATTERING such steps are left.
+# A solution slides along a jump of the rate if the jump lies within REACH steps, at two looks SECOND_LOOK steps apart,
+# and more than CHATTERING such steps are left.
 REACH, SECOND_LOOK, CHATTERING, HALVINGS = 100.0, 100, 1e5, 60
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
@@ -184,7 +184,7 @@ class DormandPrinceSolver:
         weights = kernel.START_WEIGHTS.copy()
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
         self.status = "running"
-        self._pieces: list[Piece] = []
+        self._pieces = []
 
     def _next(self) -> None:
         """Begin the next part of the run, at its first step."""
@@ -422,8 +422,8 @@ class Outlook:
             return ""
         return (
             f"stopped at t = {clock.to_time(solver.t):.6g}: the solution slides along a jump of the rate of "
-            f"{system.value_name(jumping)}, and the steps chatter across it, {step:.1g} each; make the jump smooth, such "
-            "as tanh(x/width) in place of sign(x), or state the sliding motion, or give most_evaluations to run on"
+            f"{system.value_name(jumping)}, and the steps chatter across it, {step:.1g} each; make the jump smooth, "
+            "such as tanh(x/width) in place of sign(x), or state the sliding motion, or give most_evaluations to run on"
         )
 
 

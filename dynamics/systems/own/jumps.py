@@ -49,14 +49,7 @@ def jump_times(switches: Sequence[Switch], parameters: Sequence[float], t_end: f
     """
     found = np.zeros(0)
     for switch in switches:
-        try:
-            if switch.linear:
-                a, b = switch.function(*parameters)
-                new = _zeros_of_line(switch, a, b, t_end)
-            else:
-                new = _zeros(switch, parameters, found, t_end)
-        except (ArithmeticError, ValueError):  # of parameters for which g is not a number
-            continue
+        new = _zeros_of_line(switch, parameters, t_end) if switch.linear else _zeros(switch, parameters, found, t_end)
         found = np.union1d(found, [t for t in new if 0.0 <= t <= t_end])
         _require_few(found.size)
     return found
@@ -70,8 +63,12 @@ def _require_few(number: float) -> None:
         )
 
 
-def _zeros_of_line(switch: Switch, a: float, b: float, t_end: float) -> Sequence[float] | Floats:
-    if a == 0.0:
+def _zeros_of_line(switch: Switch, parameters: Sequence[float], t_end: float) -> Sequence[float] | Floats:
+    try:
+        a, b = switch.function(*parameters)
+    except (ArithmeticError, ValueError):  # of parameters for which g is not a number
+        return []
+    if a == 0.0 or not math.isfinite(a + b):
         return []
     if not switch.at_whole_numbers:
         return [-b / a]

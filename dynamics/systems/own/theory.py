@@ -220,7 +220,7 @@ def _derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Derivative |
     return Derivative(generated_module(theory.rate_source(), rate, called), generated_module(measures), start)
 
 
-# What an expression may consist of, beside numbers and symbols: functions, with their code, and what holds them together.
+# What an expression may consist of, beside numbers and symbols: functions, with their code, and what combines them.
 FUNCTIONS: dict[Any, str] = {
     sympy.exp: "math.exp({0})",
     sympy.log: "math.log({0})",
