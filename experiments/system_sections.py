@@ -16,7 +16,7 @@ from snapdyn.errors import InputError
 from snapdyn.experiments.toml_files import FileName, Section, section_model
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
-SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder", "most_evaluations"}
+SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder", "most_evaluations", "max_step"}
 
 
 class Times(Section):

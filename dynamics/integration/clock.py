@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,9 +29,13 @@ class Clock:
     ----------
     scale : float or None
         The time scale t_s in batch-size-1 steps; None: the variable is t itself.
+    first, last : float
+        The rate sees no earlier and no later times than these, which lie just inside two neighbouring jumps of it.
     """
 
     scale: float | None
+    first: float = 0.0
+    last: float = math.inf
 
     def to_time(self, tau: float) -> float:
         """Time in batch-size-1 steps at a value of the integration variable."""
@@ -44,15 +49,19 @@ class Clock:
         """Value of the integration variable at a time in batch-size-1 steps."""
         return t if self.scale is None else float(np.log1p(t / self.scale))
 
+    def rate_time(self, tau: float) -> float:
+        """Time at which the rate is evaluated at a value of the integration variable."""
+        return min(max(self.to_time(tau), self.first), self.last)
+
     def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
         """Right-hand side (tau, state) -> d(state)/dtau in this variable."""
         if self.scale is None:
-            return system.derivative
+            return lambda t, state: system.derivative(self.rate_time(t), state)
         scale = self.scale
 
         def in_log_time(tau: float, state: Floats) -> Floats:
             growth = scale * np.exp(tau)  # dt/dtau
-            out = system.derivative(growth - scale, state)
+            out = system.derivative(min(max(growth - scale, self.first), self.last), state)
             out *= growth
             return out
 
@@ -64,7 +73,7 @@ class Clock:
         def matrix(tau: float, state: Floats) -> Floats:
             state = np.ascontiguousarray(state)
             columns = np.empty((state.size, state.size))
-            t, vector = self.to_time(tau), np.zeros(state.size)
+            t, vector = self.rate_time(tau), np.zeros(state.size)
             for i in range(state.size):
                 vector[i] = 1.0
                 system.write_jacobian_product(t, state, vector, columns[i])

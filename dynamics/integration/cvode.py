@@ -67,10 +67,14 @@ class CVODESolver:
     system : System
     clock : Clock
         t or log(1 + t/t_s); the attributes `t`, `t_old` and `t_bound` are values of this variable.
-    t_end : float
-        In batch-size-1 steps.
+    start, end : float
+        Values of the integration variable.
+    state : (size,) array
+        State at `start`.
     rtol : float
     atol : float
+    max_step : float
+        Largest step; 0: no limit.
 
     Attributes
     ----------
@@ -78,12 +82,22 @@ class CVODESolver:
         Evaluations of the right-hand side plus products with its Jacobian (each costs about two evaluations).
     """
 
-    def __init__(self, system: System, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
+    def __init__(
+        self,
+        system: System,
+        clock: Clock,
+        start: float,
+        state: Floats,
+        end: float,
+        rtol: float,
+        atol: float,
+        max_step: float = 0.0,
+    ) -> None:
         CVODE, CVODEJacTimes = _quiet_sundials()
         self._system, self._clock = system, clock
-        self.t = self.t_old = 0.0
-        self.t_bound = clock.from_time(t_end)
-        self.y: Floats = system.initial_state()
+        self.t = self.t_old = start
+        self.t_bound = end
+        self.y: Floats = state.copy()
         self.status = "running"
         self.nfev = 0
         # The arrays of SUNDIALS are read-only; for those the kernels would be compiled again.
@@ -98,12 +112,13 @@ class CVODESolver:
             linsolver="gmres",
             krylov_dim=min(KRYLOV_DIMENSION, self.y.size),
             jactimes=products,
+            max_step=max_step,
         )
         with _SETTING_UP:
             before = os.environ.get(WARNINGS)
             os.environ[WARNINGS] = os.devnull  # read when the solver is set up
             try:
-                self._solver.init_step(0.0, self.y)
+                self._solver.init_step(start, self.y)
             finally:
                 if before is None:
                     del os.environ[WARNINGS]
@@ -131,7 +146,7 @@ class CVODESolver:
     def _write(self, function: Any, tau: float, *arguments: Floats) -> None:
         """Let a function write d/dt to the last of its arguments, and turn it into d/dtau."""
         self.nfev += 1
-        function(self._clock.to_time(tau), *arguments)
+        function(self._clock.rate_time(tau), *arguments)
         if self._clock.scale:
             arguments[-1][:] *= self._clock.scale * math.exp(tau)
 

@@ -50,6 +50,7 @@ def integrate(
     z_only: bool = False,
     most_evaluations: int | None = None,
     reduce: bool | str = "auto",
+    max_step: float | None = None,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -99,6 +100,10 @@ def integrate(
         integrator, DOP853. "auto" reduces systems of 1000 state values or more, if there are at most half as many kinds
         of classes as classes, and at most half of the state values remain. `trajectory.stats` gives the number of
         values in "state_size" and that of the full system in "full_state_size".
+    max_step : float or None
+        Largest step, in units of t; None: no limit. Give it for a rate with pulses or jumps that are shorter than the
+        steps: the methods do not see what lies between their evaluations. Where a rate of `System.from_sympy` jumps at
+        times that follow from t and the parameters alone, the steps begin anew there, and it is not needed.
 
     Returns
     -------
@@ -125,7 +130,7 @@ def integrate(
     array([3.479, 3.064, 0.715, 0.028])
     """
     request = Request(
-        t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce
+        t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce, max_step
     )
     return run(system, request, NEVER)
 

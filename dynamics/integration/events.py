@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
@@ -46,6 +47,13 @@ class DenseStep:
         return np.linspace(self._solver.t_old, self._solver.t, SAMPLES + 1)[1:]
 
 
+def _as_array(found: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(found)
+    except ValueError:  # of rows of several lengths
+        return np.array(None)
+
+
 class EventWatcher:
     """Finds sign changes of event functions between samples of the steps, and locates the zeros.
 
@@ -76,14 +84,16 @@ class EventWatcher:
                 event.function(float(time), State(self._system, state, loss))
                 for time, state, loss in zip(t, states, given, strict=True)
             ]
-        try:
-            values = np.array(found, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"expected an event function to return a number, received {shown(found)}") from error
-        if values.shape != t.shape:
-            kind = f"{t.size} numbers for {t.size} times" if event.vectorized else "a number"
-            raise InputError(f"expected an event function to return {kind}, received {shown(found)}")
-        return values
+        kind = f"{t.size} numbers for {t.size} times" if event.vectorized else "a number"
+        for each in [found] if event.vectorized else found:
+            values = _as_array(each)
+            expected = t.shape if event.vectorized else ()
+            if values.dtype.kind not in "fiu" or values.shape != expected or not np.isfinite(values).all():
+                raise InputError(
+                    f"expected an event function to return {kind} whose sign changes at the event, received "
+                    f"{shown(each)}; return for example state.values[0] - 0.5"
+                )
+        return np.array(found, dtype=float)
 
     def look(
         self, at: Floats, states: Floats, losses: Floats | None, interpolate: Callable[[Floats], Floats] | None = None

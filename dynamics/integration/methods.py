@@ -53,7 +53,7 @@ def plan_run(full: System, request: Request) -> Plan:
             MOST_OF_A_RUN,
             "fewer classes or tokens, or most_evaluations to run it nevertheless",
         )
-    return plan
+    return plan._replace(jumps=system.jump_times(float(request.times[-1])))
 
 
 def _chosen(full: System, request: Request) -> Plan:
@@ -97,7 +97,7 @@ def _chosen(full: System, request: Request) -> Plan:
         is_large_enough = system.size >= LEAST_FACTORED_SIZE and L.num_columns >= FEWEST_COLUMNS
         if L.num_columns == 3:
             integrator = MeanField.compiled_for_three_columns
-        elif request.only_logits and is_large_enough and not system.residual:
+        elif request.only_logits and is_large_enough and not system.residual and not request.max_step:
             integrator = FACTORED if L.rows_of_one_class.mean() >= LEAST_SHARE else integrator
     return Plan(system, name, clock, integrator)
 
@@ -128,7 +128,7 @@ def _needs_quotient(system: System, request: Request) -> bool:
 def _clock(system: System, method: str, request: Request) -> Clock:
     """Integration variable of a run."""
     log_time, t_end = request.log_time, float(request.times[-1])
-    if log_time is False or (log_time is None and method not in LOG_TIME_METHODS):
+    if log_time is False or (log_time is None and (method not in LOG_TIME_METHODS or request.max_step)):
         return TIME_ITSELF
     try:
         with np.errstate(all="ignore"):

@@ -139,7 +139,8 @@ class Event:
     Parameters
     ----------
     function : callable
-        ``function(t, state)`` returns a float, with t in batch-size-1 steps and `state` a State.
+        ``function(t, state)`` returns a finite number, with t in batch-size-1 steps and `state` a State. The event is
+        where its sign changes; a bool, None or NaN is an InputError.
     direction : int
         -1: falling crossings only; 1: rising crossings only; 0: both.
     terminal : bool
@@ -197,6 +198,7 @@ class Request:
     z_only: bool = False
     most_evaluations: int | None = None
     reduce: bool | str = "auto"
+    max_step: float | None = None
     times: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -215,6 +217,12 @@ class Request:
             checked[name] = flag(name, getattr(self, name))
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)
+        if self.max_step is not None:
+            checked["max_step"] = positive("max_step", self.max_step)
+            if self.log_time:
+                raise InputError(
+                    "expected max_step, which is in units of t, without log_time, received both; leave one out"
+                )
         checked["reduce"] = flag_or("reduce", self.reduce, "auto")
         optional_function("progress", self.progress, "(t, fraction)")
         choice("method", self.method, ("auto", *METHODS))
@@ -242,6 +250,8 @@ class Plan(NamedTuple):
         The compiled code that makes the steps; None: they are made from Python.
     interrupted : bool
         Whether Ctrl-C ended the search for symmetries.
+    jumps : (k,) array
+        Increasing times within the run at which the rate jumps, where that is known.
     """
 
     system: System
@@ -249,3 +259,4 @@ class Plan(NamedTuple):
     clock: Clock
     integrator: Integrator | None
     interrupted: bool = False
+    jumps: Floats = np.zeros(0)

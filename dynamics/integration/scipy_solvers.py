@@ -49,7 +49,7 @@ class Radau(_WithoutWarnings, scipy.integrate.Radau):
 
 
 class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
-    """scipy's LSODA with a limit on the evaluations in one step.
+    """scipy's LSODA with a limit on the evaluations in one step, which fails where the time stands still.
 
     Where rounding keeps the equations of a step from being solved, LSODA would repeat the step for ever, inside one
     call, without this limit.
@@ -67,8 +67,10 @@ class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
         super().__init__(limited, *arguments, **options)
 
     def _step_impl(self) -> Any:
-        self._made = 0
-        return super()._step_impl()
+        self._made, before = 0, self.t
+        success, message = super()._step_impl()
+        # At a blow-up LSODA reports steps that are below the spacing of numbers as successes, for ever.
+        return (False, self.TOO_SMALL_STEP) if success and self.t == before else (success, message)
 
 
 class RKC(scipy.integrate.OdeSolver):
@@ -80,6 +82,8 @@ class RKC(scipy.integrate.OdeSolver):
         As in scipy.integrate.OdeSolver.
     rtol, atol : float
         Local error tolerances, root mean square over the components.
+    max_step : float
+        Largest step.
 
     Notes
     -----
@@ -101,8 +105,10 @@ class RKC(scipy.integrate.OdeSolver):
         t_bound: float,
         rtol: float = 1e-3,
         atol: float = 1e-6,
+        max_step: float = np.inf,
     ) -> None:
         super().__init__(fun, t0, y0, t_bound, False)
+        self.max_step = max_step
         self.rtol, self.atol = rtol, atol
         self.y_old: Floats = self.y
         self.f_old: Floats
@@ -153,7 +159,7 @@ class RKC(scipy.integrate.OdeSolver):
         rejected = False
         while True:
             largest = 0.653 * (MOST_STAGES**2 - 1) / self.spectral_radius if self.spectral_radius > 0 else np.inf
-            h = min(self.h, self.t_bound - self.t, largest)
+            h = min(self.h, self.t_bound - self.t, largest, self.max_step)
             if h < 10.0 * abs(np.nextafter(self.t, np.inf) - self.t):
                 return False, self.TOO_SMALL_STEP
             stages = max(2, 1 + math.ceil(math.sqrt(1.0 + h * self.spectral_radius / 0.653)))

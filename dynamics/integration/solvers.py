@@ -7,7 +7,9 @@ quantity, what to try.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +32,12 @@ NOTHING = np.empty(0)
 NO_SAMPLES = kernel.Rows(NOTHING, np.empty((0, 1)), NOTHING)
 IMPLICIT_OF_SCIPY = ("LSODA", "BDF", "Radau")  # they take a Jacobian
 STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Python in one evaluation, some 30 us
+# A jump is known up to rounding: the rate sees times up to this relative distance before it, and from there after it.
+BESIDE = 1e-14
+AFTER_THE_START = 1e-300  # the first time that the rate sees if it jumps at t = 0
+# A solution slides along a jump of the rate if the jump lies within REACH steps, at two looks SECOND_LOOK steps apart,
+# and more than CHATTERING such steps are left.
+REACH, SECOND_LOOK, CHATTERING, HALVINGS = 100.0, 100, 1e5, 60
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
@@ -40,21 +48,89 @@ def new_solver(plan: Plan, request: Request) -> Any:
     if plan.integrator is FACTORED and isinstance(system, MeanField):
         return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if plan.integrator:
-        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.integrator)
-    if method == "CVODE":
-        return CVODESolver(system, clock, t_end, rtol, atol)
-    import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
+        return DormandPrinceSolver(
+            system, clock, t_end, rtol, atol, plan.integrator, plan.jumps, request.max_step or math.inf
+        )
+    if method != "CVODE":
+        import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
 
-    from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
+        from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
 
-    options: dict[str, Any] = {}
-    if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
-        options["jac"] = clock.jacobian(system)
-    elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
-        options = {"lband": 0, "uband": 0}
-    solver = SOLVERS.get(method) or getattr(scipy.integrate, method)
-    start, end = system.initial_state(), clock.from_time(t_end)
-    return solver(clock.derivative(system), 0.0, start, end, rtol=rtol, atol=atol, **options)
+        kind = SOLVERS.get(method) or getattr(scipy.integrate, method)
+
+    def begin(clock: Clock, start: float, state: Floats, end: float) -> Any:
+        if method == "CVODE":
+            return CVODESolver(system, clock, start, state, end, rtol, atol, request.max_step or 0.0)
+        options: dict[str, Any] = {"max_step": request.max_step or np.inf}
+        if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
+            options["jac"] = clock.jacobian(system)
+        elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
+            options |= {"lband": 0, "uband": 0}
+        return kind(clock.derivative(system), start, state, end, rtol=rtol, atol=atol, **options)
+
+    if not plan.jumps.size:
+        return begin(clock, 0.0, system.initial_state(), clock.from_time(t_end))
+    return RestartedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
+
+
+class Piece(NamedTuple):
+    """A part of a run without jumps of the rate: its end, and the first and last time that the rate may see in it."""
+
+    end: float
+    first: float
+    last: float
+
+
+def pieces_of(jumps: Floats, t_end: float) -> list[Piece]:
+    """Parts of a run between increasing times in [0, t_end] at which the rate jumps."""
+    ends = np.append(jumps[(jumps > 0.0) & (jumps < t_end)], t_end)
+    begins = np.append(0.0, ends[:-1])
+    first = np.where(np.isin(begins, jumps), begins * (1.0 + BESIDE) + AFTER_THE_START, 0.0)
+    last = np.where(np.isin(ends, jumps), ends * (1.0 - BESIDE), math.inf)
+    return [Piece(*map(float, each)) for each in zip(ends, first, last, strict=True) if each[1] < each[2]]
+
+
+class RestartedSolver:
+    """Solvers with `step`, one for each part of a run, that appear as one.
+
+    Parameters
+    ----------
+    begin : callable
+        ``begin(clock, start, state, end)`` makes the solver of a part.
+    clock : Clock
+    pieces : list of Piece
+    state : (size,) array
+        State at t = 0.
+    """
+
+    def __init__(self, begin: Callable[..., Any], clock: Clock, pieces: list[Piece], state: Floats) -> None:
+        self._begin, self._clock, self._pieces = begin, clock, pieces
+        self._evaluations = 0
+        self.t_bound = clock.from_time(pieces[-1].end)
+        self.status = "running"
+        self._next(0.0, state)
+
+    def _next(self, start: float, state: Floats) -> None:
+        piece = self._pieces.pop(0)
+        clock = replace(self._clock, first=piece.first, last=piece.last)
+        self._solver = self._begin(clock, start, state, self._clock.from_time(piece.end))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._solver, name)  # t, t_old, y, dense_output
+
+    @property
+    def nfev(self) -> int:
+        return self._evaluations + int(self._solver.nfev)
+
+    def step(self) -> str | None:
+        """Make one step; return the reason if it fails."""
+        if self._solver.status == "finished":
+            self._evaluations = self.nfev
+            self._next(self._solver.t, self._solver.y)
+        reason: str | None = self._solver.step()
+        if self._solver.status != "finished" or not self._pieces:
+            self.status = self._solver.status
+        return reason
 
 
 class DormandPrinceSolver:
@@ -72,6 +148,10 @@ class DormandPrinceSolver:
     atol : float
     integrator : Integrator, optional
         Another integrator of the same right-hand side; default that of the system.
+    jumps : (k,) array
+        Increasing times in [0, t_end] at which the rate jumps; the steps begin anew there.
+    max_step : float
+        Largest step of the integration variable.
     """
 
     def __init__(
@@ -82,10 +162,15 @@ class DormandPrinceSolver:
         rtol: float,
         atol: float,
         integrator: kernel.Integrator | None = None,
+        jumps: Floats = NOTHING,
+        max_step: float = math.inf,
     ) -> None:
         self._advance, self.knows_loss = integrator or system.integrator or FACTORED
         self._arguments = system.kernel_arguments()
         self._begin(system.initial_state(), clock, t_end, rtol, atol, system.norm_weights)
+        self._clock, self._pieces = clock, pieces_of(jumps, t_end)
+        self._work.reals[kernel.LARGEST] = max_step
+        self._next()
 
     def _begin(
         self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
@@ -94,15 +179,27 @@ class DormandPrinceSolver:
         self.t_bound = clock.from_time(t_end)
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
-        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0))
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0, np.inf, 0.0, np.inf))
         where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
         weights = kernel.START_WEIGHTS.copy()
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
         self.status = "running"
+        self._pieces = []
+
+    def _next(self) -> None:
+        """Begin the next part of the run, at its first step."""
+        piece, reals = self._pieces.pop(0), self._work.reals
+        reals[kernel.END] = self._clock.from_time(piece.end)
+        reals[kernel.FIRST], reals[kernel.LAST] = piece.first, piece.last
+        self._work.counts[kernel.STARTED] = 0
 
     @property
     def t(self) -> float:
         return float(self._work.reals[kernel.TAU])
+
+    @property
+    def t_old(self) -> float:
+        return float(self._work.reals[kernel.TAU_OLD])
 
     @property
     def y(self) -> Floats:
@@ -143,7 +240,15 @@ class DormandPrinceSolver:
         counts = self._work.counts
         saved, sampled = int(counts[kernel.SAVED]), int(counts[kernel.SAMPLED])
         outcome = self._advance(self._arguments, self._work, saves, samples, most_steps)
-        if outcome == kernel.FINISHED:
+        while outcome == kernel.FINISHED and self._pieces:
+            self._next()
+            done, full = int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled
+            if samples.at.size and full == samples.at.size:
+                break  # the next call samples the next part
+            left = kernel.Rows(saves.at, saves.states[done:], saves.losses[done:])
+            more = kernel.Rows(*(each[full:] for each in samples))
+            outcome = self._advance(self._arguments, self._work, left, more, most_steps)
+        if outcome == kernel.FINISHED and not self._pieces:
             self.status = "finished"
         elif outcome in REASONS:
             self.status = "failed"
@@ -238,9 +343,13 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
     if bad.size == 0:
         with np.errstate(all="ignore"):
             rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
-        bad = np.flatnonzero(~np.isfinite(rate))
-        worst = int(bad[0]) if bad.size else int(np.argmax(rate))
-        trouble = "its rate is not finite" if bad.size else "it changes fastest relative to its tolerance"
+            after = clock.derivative(system)(solver.t * (1.0 + 1e-13), state)
+        bad, later = np.flatnonzero(~np.isfinite(rate)), np.flatnonzero(~np.isfinite(after))
+        if bad.size or later.size:
+            worst = int(bad[0] if bad.size else later[0])
+            trouble = "its rate is not finite" + ("" if bad.size else " just after")
+        else:
+            worst, trouble = int(np.argmax(rate)), "it changes fastest relative to its tolerance"
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
@@ -271,10 +380,16 @@ class Outlook:
         self._most = math.inf if request.most_evaluations else MOST_OF_A_RUN / (plan.system.multiplications + in_python)
         self.next_look = FIRST_LOOK  # in steps
         self._t, self._evaluations = 0.0, 0
+        self._plan, self._may_chatter = plan, bool(request.most_evaluations)
+        self._suspected: tuple[int, float] | None = None  # steps, and the integration variable
 
     def look(self, steps: int, t: float) -> str:
         """Message if the run must end after `steps` steps, at time t, since too many evaluations are left; else ""."""
         if steps < self.next_look:
+            return ""
+        if sliding := "" if self._may_chatter else self._sliding(steps):
+            return sliding
+        if self._suspected:
             return ""
         evaluations = int(self._solver.nfev)
         left = 0.0
@@ -289,3 +404,48 @@ class Outlook:
             f"{self._t_end:.4g} was estimated to take {left:.2g}, more than the limit of {self._most:.2g}; try {method}"
             "a looser rtol, slower rates or an earlier last time, or give most_evaluations to run on"
         )
+
+    def _sliding(self, steps: int) -> str:
+        """Message if the steps chatter across a jump of the rate, as a second look after some more steps confirms."""
+        solver, clock, system = self._solver, self._plan.clock, self._plan.system
+        before, self._suspected = self._suspected, None
+        step = solver.t - solver.t_old
+        if before:
+            step = max(step, (solver.t - before[1]) / (steps - before[0]))
+        if solver.t_bound - solver.t < CHATTERING * step:
+            return ""
+        jumping = _jump_ahead(clock.derivative(system), solver.t, solver.y, REACH * (solver.t - solver.t_old))
+        if jumping is None:
+            return ""
+        if not before:
+            self._suspected, self.next_look = (steps, solver.t), steps + SECOND_LOOK
+            return ""
+        return (
+            f"stopped at t = {clock.to_time(solver.t):.6g}: the solution slides along a jump of the rate of "
+            f"{system.value_name(jumping)}, and the steps chatter across it, {step:.1g} each; make the jump smooth, "
+            "such as tanh(x/width) in place of sign(x), or state the sliding motion, or give most_evaluations to run on"
+        )
+
+
+def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floats, distance: float) -> int | None:
+    """Index of the state value whose rate jumps between a state and the one that its rate leads to, or None.
+
+    Halving the way between the two states tells a jump from a steep rate: across a jump, the difference of the rates
+    stays, however close the states are (half of it, where the rate has a value in between at the jump itself).
+    """
+    with np.errstate(all="ignore"):
+        here = rate(tau, state).copy()
+        ahead = state + distance * here
+        one, other = (state, here), (ahead, rate(tau, ahead).copy())
+        difference = np.abs(other[1] - here).max()
+        for _ in range(HALVINGS):
+            middle = 0.5 * (one[0] + other[0])
+            if (middle == one[0]).all() or (middle == other[0]).all():
+                break
+            half = middle, rate(tau, middle).copy()
+            if np.abs(half[1] - one[1]).max() > np.abs(other[1] - half[1]).max():
+                other = half
+            else:
+                one = half
+        jump = np.abs(other[1] - one[1])
+    return int(np.argmax(jump)) if np.isfinite(jump).all() and 0.0 < difference < 4.0 * jump.max() else None

@@ -100,9 +100,11 @@ class Rows(NamedTuple):
 
 
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
-# tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t, the step that it belongs to
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, SIZE = range(9)
-# counts: accepted steps, evaluations, saved times, whether the first step is chosen, whether dense output is made; of
+# tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t, the step that it belongs to; the
+# largest step; the first and the last t that the rate sees, which lie just inside two neighbouring jumps
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, SIZE, LARGEST, FIRST, LAST = range(12)
+# counts: accepted steps, evaluations, saved times, whether the first step is chosen (2: and made), whether dense output
+# is made; of
 # the rate being evaluated: its stage, the row of `vectors` with the state at the start of its step; samples taken
 STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, AT_STAGE, BASE, SAMPLED = range(8)
 # Samples of a step: dense output is a polynomial of degree 7, which they and the start of the step determine.
@@ -211,7 +213,8 @@ def _evaluate(rate, arguments, work, state, base, h, stage, tau):
     work.reals[SIZE], work.counts[AT_STAGE], work.counts[BASE] = h, stage, base
     out = work.vectors[work.where[STAGE + stage]]
     scale = work.reals[SCALE]
-    work.reals[NOW] = scale * math.expm1(tau) if scale > 0.0 else tau  # a rate that depends on time reads it
+    now = scale * math.expm1(tau) if scale > 0.0 else tau
+    work.reals[NOW] = min(max(now, work.reals[FIRST]), work.reals[LAST])  # a rate that depends on time reads it
     rate(work.vectors[state], out, *arguments)
     if scale > 0.0:
         _multiply(out, scale * math.exp(tau))
@@ -245,7 +248,7 @@ def _trial_step(work, rates, number):
         zero[i] = 0.0
     d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares, 0.0, number)
     d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares, rates, number)
-    h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, work.reals[END])
+    h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, work.reals[END] - work.reals[TAU])
     for i in range(y.size):
         trial[i] = y[i] + h0 * f[i]
     return h0, d1
@@ -261,7 +264,7 @@ def _choose_first_step(h0, d1, work, differences, number):
     h = 100.0 * h0
     if h1 < h:
         h = h1
-    work.reals[STEP] = min(h, work.reals[END])
+    work.reals[STEP] = min(h, work.reals[END] - work.reals[TAU])
     work.counts[STARTED] = 1
 
 
@@ -313,7 +316,7 @@ def _accept(work, tau, tau_new, next_step):
     reals, where = work.reals, work.where
     reals[STEP], reals[TAU_OLD], reals[TAU] = next_step, tau, tau_new
     where[STATE], where[OLD] = where[OLD], where[STATE]
-    work.counts[DENSE_MADE] = 0
+    work.counts[DENSE_MADE], work.counts[STARTED] = 0, 2
 
 
 @njit(inline="always")
@@ -391,10 +394,10 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
                 if counts[STEPS] == last:
                     return PAUSED
                 # The old first stage is free, the rate at the step's end becomes the first stage of the next one.
-                if counts[STEPS] > 0:
+                if counts[STARTED] == 2:
                     where[STAGE], where[STAGE + STAGES] = where[STAGE + STAGES], where[STAGE]
                 smallest = 10.0 * (np.nextafter(reals[TAU], np.inf) - reals[TAU])
-                size = max(reals[STEP], smallest)
+                size = min(max(reals[STEP], smallest), reals[LARGEST])
 
         # The stages of this round: a step of size h from row `base` at `tau`.
         tau, tau_new, h, base = reals[TAU], 0.0, 0.0, where[STATE]
@@ -415,7 +418,7 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
         for s in range(first_stage, end_stage):
             state, now = SCRATCH, tau + STAGE_TIMES[s] * h
             if starts:
-                state, now = (STATE if s == 0 else SCRATCH), h0
+                state, now = (STATE if s == 0 else SCRATCH), tau + h0
             elif s == STAGES:
                 sums = at_end(h, work, arguments)
                 error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares, *sums)

@@ -178,6 +178,10 @@ class System(ABC):
         """Whether the rate depends on the state only; classes may set it as a class attribute."""
         return type(self).write_rate_at is System.write_rate_at
 
+    def jump_times(self, t_end: float) -> Floats:
+        """Increasing times in [0, t_end] at which the rate is known to jump; the steps of a run begin anew there."""
+        return np.zeros(0)
+
     def value_name(self, index: int) -> str:
         """Name of one state value, for messages."""
         return self.value_names[index] if index < len(self.value_names) else f"state value {index}"

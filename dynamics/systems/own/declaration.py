@@ -85,6 +85,7 @@ class OwnSystem(System):
     """
 
     defaults: ClassVar[Mapping[str, float | Floats]]
+    advice: ClassVar[str] = "choose another start or other parameters"  # if the rate at the start is not finite
 
     def __init__(self, **parameters: Any) -> None:
         values: dict[str, Any] = dict(self.defaults)
@@ -98,8 +99,7 @@ class OwnSystem(System):
         self.parameter_values = np.concatenate([np.zeros(0), *(np.ravel(value) for value in values.values())])
         self._start = self._starting_state()
         self._require_finite("start", self._start, "correct it")
-        advice = "choose another start or other parameters"
-        self._require_finite("rate at the start", self._rate_at_start(), advice)
+        self._require_finite("rate at the start", self._rate_at_start(), self.advice)
 
     def with_parameters(self, **parameters: Any) -> OwnSystem:
         """Return the same system with other values of some parameters.

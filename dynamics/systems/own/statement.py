@@ -8,13 +8,36 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 from sympy.core.function import AppliedUndef
+from sympy.core.numbers import ImaginaryUnit
+from sympy.matrices import expressions as matrices
+from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
-from snapdyn.dynamics.systems.own.theory import TIME, Measures, SymbolicTheory, entries_of, own_symbol, printed
+from snapdyn.dynamics.systems.own.theory import (
+    TIME,
+    Measures,
+    SymbolicTheory,
+    entries_of,
+    is_accepted,
+    not_accepted,
+    number,
+    own_symbol,
+    printed,
+)
 from snapdyn.errors import InputError, finite_array, instance, shown
 
 Shape = tuple[int, ...]
+# What becomes explicit entries, or disappears, once the symbols of the user are replaced by real ones.
+OF_MATRICES = (
+    *(matrices.MatAdd, matrices.MatMul, matrices.MatPow, matrices.Inverse, matrices.Transpose, matrices.Adjoint),
+    *(matrices.Trace, matrices.Determinant, matrices.HadamardProduct, matrices.HadamardPower, matrices.DotProduct),
+    *(matrices.Identity, matrices.ZeroMatrix, matrices.OneMatrix, matrices.DiagMatrix, matrices.DiagonalMatrix),
+    *(matrices.DiagonalOf, matrices.BlockMatrix, matrices.BlockDiagMatrix, matrices.MatrixSlice),
+    *(matrices.KroneckerProduct, matrices.hadamard.HadamardPower, ElementwiseApplyFunction, sympy.Lambda, sympy.Tuple),
+)
+OF_COMPLEX_NUMBERS = (sympy.re, sympy.conjugate, sympy.transpose, sympy.adjoint, sympy.UnevaluatedExpr, ImaginaryUnit)
 
 
 class Part(NamedTuple):
@@ -121,7 +144,7 @@ def _rules(parts: Iterable[Part], array: str) -> tuple[list[sympy.Symbol], dict[
 def _numbers(part: Part, value: Any) -> float | Floats:
     """Value of a parameter."""
     given = np.array(value.tolist() if isinstance(value, sympy.MatrixBase) else value, dtype=object)
-    entries = [float(each) if isinstance(each, sympy.Expr) and each.is_real else each for each in given.ravel()]
+    entries = [number(each) if isinstance(each, sympy.Expr) and each.is_number else each for each in given.ravel()]
     array = finite_array("parameters", np.array(entries, dtype=object).reshape(given.shape))
     if array.shape != part.shape and _as_list(array.shape) != _as_list(part.shape):
         raise InputError(
@@ -194,6 +217,18 @@ def _replaced(rules: Mapping[Any, Any], what: str, value: Any) -> Any:
             f"expected {what} as a sympy expression, received {shown(value)}; write it in sympy's functions, or "
             "use System.from_function"
         ) from None
+    # Before anything is replaced: the derivative of q(t) by t would be that of a symbol, which is 0.
+    nodes = [expression]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, sympy.MatrixBase):
+            nodes += node.flat()
+        elif isinstance(node, (AppliedUndef, sympy.MatrixSymbol, MatrixElement)) or node in rules:
+            continue
+        elif is_accepted(node) or isinstance(node, (*OF_MATRICES, *OF_COMPLEX_NUMBERS)):
+            nodes += node.args
+        elif isinstance(node, sympy.Expr):
+            raise not_accepted(node, what, expression)
     try:
         replaced = expression.xreplace(rules).doit()
         return replaced.as_explicit() if hasattr(replaced, "as_explicit") else replaced

@@ -11,6 +11,7 @@ import numpy as np
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.declaration import OwnSystem, new_class
+from snapdyn.dynamics.systems.own.jumps import jump_times
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
 from snapdyn.memory import require_memory
 
@@ -45,6 +46,9 @@ class SymbolicSystem(OwnSystem):
                 getattr(rate, "py_func", rate)(state, out, self.parameter_values, t)
         except (ValueError, ArithmeticError):  # Python raises where compiled code returns inf or NaN
             out.fill(np.nan)
+
+    def jump_times(self, t_end: float) -> Floats:
+        return jump_times(self.theory.switches, self.parameter_values.tolist(), t_end)
 
     @property
     def has_jacobian(self) -> bool:
@@ -220,6 +224,9 @@ class SymbolicSensitivity(SensitivitySystem):
         return address_of(self._compiled.rate.called)
 
     integrator = OwnSystem.integrator
+
+    def jump_times(self, t_end: float) -> Floats:
+        return self.base.jump_times(t_end)
 
     def initial_state(self) -> Floats:
         return self._start.ravel()

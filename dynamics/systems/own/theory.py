@@ -13,17 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property, lru_cache
 from graphlib import TopologicalSorter
+from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numba
+import numpy as np
 import sympy
-from sympy.printing.codeprinter import PrintMethodNotImplementedError
+from sympy.codegen.cfunctions import expm1, hypot, log1p, log2, log10
+from sympy.functions.elementary.piecewise import ExprCondPair
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.dynamics.files.storage import cache_folder, output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
+from snapdyn.dynamics.systems.own.jumps import Switch
 from snapdyn.errors import InputError, shown
 
 KERNEL = "@kernel(fastmath=EXACT)"
@@ -31,6 +36,7 @@ HEADER = '''"""Generated from sympy by snapdyn."""
 
 import math
 
+import numpy as np
 from numba import carray
 
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
@@ -73,6 +79,7 @@ def own_symbol(array: str, index: int) -> sympy.Symbol:
 
 
 TIME = sympy.Symbol("(t)", real=True)  # a name that no user gives
+MODULES = {"math": math, "np": np}  # of code that is not compiled
 
 
 class Derivative(NamedTuple):
@@ -137,13 +144,30 @@ class SymbolicTheory:
 
     def of_parameters(self, expressions: list[Any]) -> Any:
         """Function of the parameters that returns the values of `expressions`; not compiled."""
-        return sympy.lambdify(self.parameters, expressions, [{"math": math}], _Printer())
+        return sympy.lambdify(self.parameters, expressions, [MODULES], _Printer())
 
     @cached_property
     def measures(self) -> list[ModuleType]:
         """Compiled observables and conserved quantities."""
         every = [assignments(entries_of(named)) for named in (self.observables, self.conserved)]
         return [generated_module(function("measure", "state, out, parameters", each)) for each in every]
+
+    @cached_property
+    def switches(self) -> list[Switch]:
+        """What makes the rate jump or bend at times that state values do not change; of nested ones, inner first."""
+        found: dict[tuple[Any, bool], Switch] = {}
+        for entry in self.rate if self.depends_on_time else ():
+            for node in sympy.postorder_traversal(entry):
+                for argument, whole in _switching(node):
+                    if TIME in argument.free_symbols and argument.free_symbols <= {TIME, *self.parameters}:
+                        found.setdefault((argument, whole), self._switch(argument, whole))
+        return list(found.values())
+
+    def _switch(self, argument: sympy.Expr, whole: bool) -> Switch:
+        line = argument.as_poly(TIME) if argument.is_polynomial(TIME) else None
+        if line is not None and line.degree() == 1:
+            return Switch(whole, True, self.of_parameters(line.all_coeffs()))
+        return Switch(whole, False, sympy.lambdify([TIME, *self.parameters], argument, [MODULES], _Printer()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Without the generated modules, which another process makes or finds for itself.
@@ -152,6 +176,22 @@ class SymbolicTheory:
     def rate_source(self) -> str:
         """Source of the rate."""
         return function("rate", "state, out, parameters, t", assignments(self.rate))
+
+
+def _switching(node: Any) -> list[tuple[Any, bool]]:
+    """Arguments at whose zeros (True: at whose whole numbers) a node jumps or bends."""
+    kind = type(node)
+    if kind in COMPARISONS:
+        return [(node.lhs - node.rhs, False)] if isinstance(node.lhs - node.rhs, sympy.Expr) else []
+    if kind in (sympy.Heaviside, sympy.sign, sympy.Abs, sympy.acot, sympy.atan2):
+        return [(node.args[0], False)]
+    if kind in (sympy.floor, sympy.ceiling, sympy.frac):
+        return [(node.args[0], True)]
+    if kind is sympy.Mod:
+        return [(node.args[0] / node.args[1], True)]
+    if kind in (sympy.Max, sympy.Min):
+        return [(one - other, False) for one, other in combinations(node.args, 2)]
+    return []
 
 
 def function(name: str, arguments: str, statements: Iterable[Statement]) -> str:
@@ -174,10 +214,104 @@ def _derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Derivative |
         rate = function("derivative", f"{arguments}, t", product_statements(theory.rate, tangent))
         measures = function("measure_derivative", arguments, product_statements(measured, tangent))
         start = theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
-    except (InputError, PrintMethodNotImplementedError):  # such as that of loggamma
+    except InputError:  # such as that of loggamma
         return None
     called = WITH_DERIVATIVES.format_map(theory.sizes)
     return Derivative(generated_module(theory.rate_source(), rate, called), generated_module(measures), start)
+
+
+# What an expression may consist of, beside numbers and symbols: functions, with their code, and what combines them.
+FUNCTIONS: dict[Any, str] = {
+    sympy.exp: "math.exp({0})",
+    sympy.log: "math.log({0})",
+    sympy.sin: "math.sin({0})",
+    sympy.cos: "math.cos({0})",
+    sympy.tan: "math.tan({0})",
+    sympy.cot: "(1.0/math.tan({0}))",
+    sympy.sec: "(1.0/math.cos({0}))",
+    sympy.csc: "(1.0/math.sin({0}))",
+    sympy.sinc: "(math.sin({0})/({0}) if ({0}) != 0.0 else 1.0)",
+    sympy.asin: "math.asin({0})",
+    sympy.acos: "math.acos({0})",
+    sympy.atan: "math.atan({0})",
+    sympy.acot: "math.atan(1.0/({0}))",
+    sympy.asec: "math.acos(1.0/({0}))",
+    sympy.acsc: "math.asin(1.0/({0}))",
+    sympy.atan2: "math.atan2({0}, {1})",
+    sympy.sinh: "math.sinh({0})",
+    sympy.cosh: "math.cosh({0})",
+    sympy.tanh: "math.tanh({0})",
+    sympy.coth: "(1.0/math.tanh({0}))",
+    sympy.sech: "(1.0/math.cosh({0}))",
+    sympy.csch: "(1.0/math.sinh({0}))",
+    sympy.asinh: "math.asinh({0})",
+    sympy.acosh: "math.acosh({0})",
+    sympy.atanh: "math.atanh({0})",
+    sympy.acoth: "math.atanh(1.0/({0}))",
+    sympy.asech: "math.acosh(1.0/({0}))",
+    sympy.acsch: "math.asinh(1.0/({0}))",
+    sympy.erf: "math.erf({0})",
+    sympy.erfc: "math.erfc({0})",
+    sympy.gamma: "math.gamma({0})",
+    # sympy's is complex below 0, where that of Python is the logarithm of the absolute value.
+    sympy.loggamma: "(math.lgamma({0}) if ({0}) > 0.0 else math.nan)",
+    sympy.Abs: "math.fabs({0})",
+    # The last value of both is for 0, and keeps NaN.
+    sympy.sign: "(1.0 if ({0}) > 0.0 else (-1.0 if ({0}) < 0.0 else ({0})))",
+    sympy.Heaviside: "(1.0 if ({0}) > 0.0 else (0.0 if ({0}) < 0.0 else ({1}) + ({0})))",
+    sympy.floor: "np.floor({0})",
+    sympy.ceiling: "np.ceil({0})",
+    sympy.frac: "(({0}) - np.floor({0}))",
+    sympy.Mod: "(({0}) % ({1}))",
+    expm1: "math.expm1({0})",
+    log1p: "math.log1p({0})",
+    log2: "math.log2({0})",
+    log10: "math.log10({0})",
+    hypot: "math.hypot({0}, {1})",
+}  # fmt: skip
+COMPARISONS = (sympy.Eq, sympy.Ne, sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge)
+STRUCTURE = {
+    *(sympy.Add, sympy.Mul, sympy.Pow, sympy.Max, sympy.Min, sympy.Piecewise, ExprCondPair),
+    *(*COMPARISONS, sympy.And, sympy.Or, sympy.Not, BooleanTrue, BooleanFalse),
+}
+
+
+def is_accepted(node: Any) -> bool:
+    """Whether a node of an expression, without its arguments, has code: a number, a symbol, or one of the lists."""
+    return isinstance(node, (sympy.Symbol, sympy.Number, sympy.NumberSymbol)) or type(node) in {*FUNCTIONS, *STRUCTURE}
+
+
+def not_accepted(node: Any, what: str, expression: Any) -> InputError:
+    """The error for a node that has no code."""
+    return InputError(
+        f"expected {what} in functions that compile to code, received {type(node).__name__} in {shown(expression)}; "
+        f"write its value (of a finite sum: .doit()) with {', '.join(map(str, FUNCTIONS))}, Max, Min and Piecewise, or "
+        "use System.from_function"
+    )
+
+
+def number(constant: sympy.Expr) -> float:
+    """Value of an expression without symbols, rounded once.
+
+    Raises
+    ------
+    InputError
+        It is not a real number, or its absolute value is neither 0 nor between 2.3e-308 and 1.7e308.
+    """
+    try:
+        value = int(constant.p) / int(constant.q) if isinstance(constant, sympy.Rational) else float(constant)
+    except OverflowError:
+        value = math.inf
+    except TypeError:
+        raise InputError(
+            f"expected real numbers, received {shown(constant)}; write it in real numbers and real functions"
+        ) from None
+    if not math.isfinite(value) or (abs(value) < sys.float_info.min and constant.is_zero is not True):
+        raise InputError(
+            f"expected numbers of absolute value 0, or between 2.3e-308 and 1.7e308, received {shown(constant)}; "
+            "combine it with its neighbours to one number, or change the units"
+        )
+    return value
 
 
 class _Printer(PythonCodePrinter):
@@ -186,14 +320,14 @@ class _Printer(PythonCodePrinter):
     def __init__(self) -> None:
         super().__init__({"fully_qualified_modules": True, "allow_unknown_functions": False})
 
-    def _print_Integer(self, expr: Any) -> str:
-        return f"{int(expr)}.0" if abs(int(expr)) < 10**15 else repr(float(expr))
-
-    def _print_Rational(self, expr: Any) -> str:
-        return repr(float(expr)) if expr.q & (expr.q - 1) == 0 else f"({float(expr.p)!r}/{float(expr.q)!r})"
-
-    def _print_Float(self, expr: Any) -> str:
-        return repr(float(expr))
+    def _print(self, expr: Any, **options: Any) -> str:
+        if isinstance(expr, sympy.Expr) and expr.is_number:
+            return repr(number(expr))
+        if type(expr) in FUNCTIONS:
+            return FUNCTIONS[type(expr)].format(*map(self._print, expr.args))
+        if isinstance(expr, sympy.Basic) and not is_accepted(expr):
+            raise not_accepted(expr, "expressions", expr)
+        return str(super()._print(expr, **options))
 
     def _print_Pow(self, expr: Any, rational: bool = False) -> str:
         base, exponent = expr.as_base_exp()
@@ -208,16 +342,6 @@ class _Printer(PythonCodePrinter):
             return root if exponent > 0 else f"(1.0/{root})"
         return f"({self._print(base)})**({self._print(exponent)})"
 
-    def _print_factorial(self, expr: Any) -> str:
-        raise PrintMethodNotImplementedError("expected another function: factorial")
-
-    def _print_Heaviside(self, expr: Any) -> str:
-        x, at_zero = map(self._print, expr.args)
-        return f"(1.0 if {x} > 0.0 else (0.0 if {x} < 0.0 else {at_zero}))"
-
-    def _print_DiracDelta(self, expr: Any) -> str:
-        return "0.0"  # a derivative by the state, of a function that jumps at this state
-
 
 def printed(expression: sympy.Expr) -> str:
     """Source of one expression.
@@ -225,7 +349,7 @@ def printed(expression: sympy.Expr) -> str:
     Raises
     ------
     InputError
-        It has a function that numba does not compile, or a complex number.
+        It has a function that is not in the list, or a number that float64 does not hold.
     """
     if expression.has(sympy.I):
         raise InputError(f"expected real expressions, received {shown(expression)} with the imaginary unit I")
@@ -234,14 +358,7 @@ def printed(expression: sympy.Expr) -> str:
             raise InputError(
                 f"expected a value of Piecewise everywhere, received {shown(piecewise)}; add a last (value, True)"
             )
-    try:
-        return str(_Printer().doprint(expression))
-    except PrintMethodNotImplementedError as error:
-        named = str(error).partition("\n")[0].rpartition(": ")[2] or type(expression).__name__
-        raise InputError(
-            f"expected functions that compile (exp, log, sqrt, sin, tanh, erf, Piecewise, ...), received {named} in "
-            f"{shown(expression)}; write it with those, or use System.from_function"
-        ) from None
+    return str(_Printer().doprint(expression))
 
 
 def common_subexpressions(expressions: Sequence[sympy.Expr], prefix: str) -> tuple[list[Any], list[sympy.Expr]]:
@@ -272,7 +389,8 @@ def product_statements(expressions: Sequence[sympy.Expr], moving: Mapping[Any, s
 
     def along(expression: sympy.Expr) -> sympy.Expr:
         moving = sorted(expression.free_symbols & tangent.keys(), key=str)
-        return sympy.Add(*(sympy.diff(expression, each) * tangent[each] for each in moving))
+        change = sympy.Add(*(sympy.diff(expression, each) * tangent[each] for each in moving))
+        return change.replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)  # of jumps, at which there is no derivative
 
     values: list[tuple[Any, sympy.Expr]] = []
     for symbol, expression in replacements:

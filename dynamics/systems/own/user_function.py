@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import inspect
+import pickle
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,10 +64,12 @@ class CompiledRate:
         code = (
             "def called(state, out, size, parameters, t):\n"
             f"    values = carray(parameters, ({first},))\n"
+            "    for i in range(size):\n"
+            "        out[i] = nan\n"  # so that an entry that is not written has no value of an earlier call
             f"    rate({', '.join(['t', 'carray(state, (size,))', 'carray(out, (size,))', *values])})\n"
             "    return 0.0\n"
         )
-        scope: dict[str, Any] = {"rate": jitted, "carray": numba.carray}
+        scope: dict[str, Any] = {"rate": jitted, "carray": numba.carray, "nan": np.nan}
         exec(code, scope)
         with compiled_for_user(jitted.py_func):
             self._code = numba.njit(error_model="numpy")(scope["called"])
@@ -126,6 +129,7 @@ def reads_first_argument(plain: Callable[..., Any]) -> bool:
 class FunctionSystem(OwnSystem):
     """A system stated as a function; see `System.from_function`."""
 
+    advice = "write every entry of out, or choose another start or other parameters"
     plain_rate: ClassVar[Any]
     start: ClassVar[Floats]
     compiled_rate: ClassVar[CompiledRate]
@@ -136,6 +140,14 @@ class FunctionSystem(OwnSystem):
         for name in self.measures:
             self._measured(name, self._start)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The class is not in any module, and a function of the user may be a local one, which pickle does not take.
+        from numba import cloudpickle
+
+        names = "name", "defaults", "state_shapes", "value_names", "compiled_rate", "measures", "start"
+        made = {name: getattr(self, name) for name in names} | {"plain_rate": vars(type(self))["plain_rate"]}
+        return _made_again, (cloudpickle.dumps(made), self.parameters)
+
     @property
     def address(self) -> int:
         return self.compiled_rate.address
@@ -145,6 +157,7 @@ class FunctionSystem(OwnSystem):
         return not reads_first_argument(self.plain_rate)
 
     def write_plain_rate(self, t: float, state: Floats, out: Floats) -> None:
+        out.fill(np.nan)
         self.plain_rate(t, state, out, *self.argument_values)
 
     def observables(self, states: Floats) -> dict[str, Floats]:
@@ -172,7 +185,7 @@ class FunctionSystem(OwnSystem):
         state, out = self._start.copy(), np.full(self._start.size, np.nan)
         try:  # in Python, since compiled code does not notice an index beyond the state
             with np.errstate(all="ignore"):
-                self.plain_rate(0.0, state, out, *self.argument_values)
+                returned = self.plain_rate(0.0, state, out, *self.argument_values)
         except IndexError as error:
             raise InputError(
                 f"expected a rate of {state.size} state values, as initial_state has, received one that uses another "
@@ -182,7 +195,16 @@ class FunctionSystem(OwnSystem):
             return super()._rate_at_start()
         if not np.array_equal(state, self._start):
             raise InputError("expected a rate that changes out only, received one that changes state; work on a copy")
+        if returned is not None and np.isnan(out).all():
+            raise InputError(
+                f"expected a rate that writes to out, received one that returns {shown(returned)}; write out[0] = ... "
+                "for every entry, and return nothing"
+            )
         return super()._rate_at_start()
+
+
+def _made_again(pickled: bytes, parameters: dict[str, Any]) -> FunctionSystem:
+    return new_class(FunctionSystem, **pickle.loads(pickled))(**parameters)
 
 
 def from_function(
@@ -204,7 +226,8 @@ def from_function(
         Name of the system.
     rate : callable
         ``rate(t, state, out, *parameters)`` writes d(state)/dt to `out`; `state` and `out` are (size,) arrays, t is in
-        batch-size-1 steps. A plain function, or one decorated by `numba.njit`. The system counts as one that depends on
+        batch-size-1 steps. Every call must write every entry of `out`: one that is not written is NaN, and the run
+        fails there. A plain function, or one decorated by `numba.njit`. The system counts as one that depends on
         time where the code of the function reads t.
     initial_state : (size,) array
         State at t = 0.

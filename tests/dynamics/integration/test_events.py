@@ -94,6 +94,12 @@ BAD_EVENTS: dict[str, Callable[[], Any]] = {
     "no function": lambda: {"x": Event(3)},  # type: ignore[arg-type]
     "direction": lambda: {"x": Event(lambda t, s: t, direction=7)},
     "one number for all times": lambda: {"x": Event(lambda t, s: np.zeros(2), vectorized=True)},
+    "a bool": lambda: {"x": Event(lambda t, s: t > 5.0)},
+    "a bool of numpy": lambda: {"x": Event(lambda t, s: t > 5.0, vectorized=True)},
+    "nothing": lambda: {"x": Event(lambda t, s: None)},  # type: ignore[arg-type, return-value]
+    "nothing for all times": lambda: {"x": Event(lambda t, s: None, vectorized=True)},  # type: ignore[arg-type, return-value]
+    "NaN": lambda: {"x": Event(lambda t, s: math.nan)},
+    "NaN later": lambda: {"x": Event(lambda t, s: 1.0 if t < 5.0 else math.nan)},
     "text": lambda: {"x": Event(lambda t, s: "a", vectorized=True)},  # type: ignore[return-value, arg-type]
 }
 
@@ -101,5 +107,6 @@ BAD_EVENTS: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("events", BAD_EVENTS)
 def test_bad_events_are_refused(events: str) -> None:
     """Assert one sentence for what is no event, and for functions that return something else."""
-    with pytest.raises(InputError, match=r"^expected "):
-        integrate(mean_field_system(), [20.0], events=BAD_EVENTS[events]())
+    for method in ("compiled", "LSODA"):
+        with pytest.raises(InputError, match=r"^expected "):
+            integrate(mean_field_system(), [20.0], method, events=BAD_EVENTS[events]())

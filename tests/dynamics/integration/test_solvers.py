@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration import methods, solvers
+from snapdyn.dynamics.integration.request import METHODS
 from snapdyn.errors import InputError
 from snapdyn.memory import Unaffordable
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
@@ -212,3 +214,59 @@ def test_many_unlike_classes_are_refused_before_the_start_and_few_hundred_are_no
         assert integrate(system, [1e-3 if K == 300 else 0.0]).success
     with pytest.raises(Unaffordable, match=r"at most 1\.2e\+12 multiplications, received an estimate of 2\.1e\+12"):
         integrate(system, [1.0])
+
+
+X, Y, T = sympy.symbols("x y t")
+BLOW_UPS = {  # rate, start, and the time of the pole
+    "square": (X**2, 1.0, 1.0),
+    "cube": (X**3, 1.0, 0.5),
+    "exponential": (sympy.exp(X), 0.0, 1.0),
+    "pole in time": (1 / (1 - T), 0.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", BLOW_UPS)
+def test_every_method_stops_at_a_blow_up(kind: str, method: str) -> None:
+    """Assert a failure with its time, where the exact solution becomes infinite."""
+    rate, start, pole = BLOW_UPS[kind]
+    system = sd.System.from_sympy("Blow-up", {X: start}, {X: rate}, time=T)
+    run = integrate(system, [0.4, 2.0], method)
+    assert run.status == "failed"
+    found = re.search(r"at t = (\S+)", run.message)
+    assert found is not None
+    assert float(found[1]) == pytest.approx(pole, rel=1e-4)
+
+
+SLIDING = {
+    "sign": ({X: 1.0}, {X: -sympy.sign(X)}),
+    "driven": ({X: 1.0}, {X: -sympy.sign(X) + 0.3 * sympy.sin(T)}),
+    "with drift": ({X: 1.0, Y: 0.0}, {X: -sympy.sign(X), Y: 100}),
+    "oblique": ({X: 1.0, Y: 0.5}, {X: -sympy.sign(X + Y), Y: sympy.cos(T) / 2 + X / 3}),
+    "controller": ({X: 0.0}, {X: 2 * sympy.Heaviside(1 - X) - X / 2}),
+    "relay": ({X: 1.0, Y: 0.0}, {X: Y, Y: -sympy.sign(X + Y)}),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "LSODA", "CVODE"])
+@pytest.mark.parametrize("kind", SLIDING)
+def test_sliding_along_a_jump_is_said(kind: str, method: str) -> None:
+    """Assert that a run whose steps chatter across a jump ends within 10,000 steps and says why."""
+    run = integrate(sd.System.from_sympy("Sliding", *SLIDING[kind], time=T), [20.0], method)
+    assert run.status == "failed"
+    assert re.search(r"stopped at t = \S+: the solution slides along a jump of the rate of [xy]", run.message)
+    assert run.stats["steps"] < 10_000
+
+
+@pytest.mark.parametrize(
+    ("rate", "t_end"),
+    [
+        ({X: Y, Y: 1000 * (1 - X**2) * Y - X}, 1500.0),  # Van der Pol
+        ({X: -sympy.tanh(10**5 * X), Y: 1}, 20.0),  # as steep as the steps are short
+        ({X: -(10**5) * (X - sympy.cos(T)), Y: 0}, 10.0),
+        ({X: Y, Y: -sympy.sign(X)}, 1000.0),  # crosses its jump, and does not stay at it
+    ],
+)
+def test_stiff_and_crossing_runs_are_not_called_sliding(rate: Any, t_end: float) -> None:
+    """Assert that runs of many short steps, smooth or across jumps, end."""
+    assert integrate(sd.System.from_sympy("Stiff", {X: 2.0, Y: 0.0}, rate, time=T), [t_end], "compiled").success

@@ -3,6 +3,7 @@
 import math
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,16 @@ import pytest
 import scipy.integrate
 import scipy.linalg
 import sympy
+from sympy.codegen.cfunctions import hypot, log1p, log2, log10
 
 import snapdyn as sd
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
+from snapdyn.dynamics.systems.own.theory import FUNCTIONS
 from snapdyn.experiments.run_files import Simulation, read_simulation
 from snapdyn.validation.design import default_observables
+from tests.helpers import ROOT
 
+q = sympy.Function("q")(sympy.Symbol("t"))
 t, u, v, s, u0 = sympy.symbols("t u v s u_0")
 METHODS = ["DOP853", "BDF", "Radau", "LSODA", "CVODE"]
 
@@ -137,6 +142,49 @@ def test_generated_numbers_are_sympy_s() -> None:
         np.testing.assert_allclose(product, exact[1], rtol=1e-11)
 
 
+POINTS = {  # inside the domain of each function, on both sides of 0 where it has both
+    sympy.log: (0.7, 2.5), sympy.acosh: (1.3, 2.5), sympy.asech: (0.3, 0.7), sympy.acoth: (1.3, -2.5),
+    sympy.asec: (1.3, -2.5), sympy.acsc: (1.3, -2.5), sympy.loggamma: (0.7, 2.5), sympy.gamma: (0.7, 2.5),
+    log1p: (0.7, -0.3), log2: (0.7, 2.5), log10: (0.7, 2.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_within_operations(kind: Any) -> None:
+    """Assert each accepted function in products, powers, quotients and as an argument, against 30 digits of sympy."""
+    applied = kind(u, sympy.Rational(3, 2)) if kind in (sympy.atan2, sympy.Mod, hypot) else kind(u)
+    expressions = [-2 * applied, 3 / applied, -(applied**2), u - applied, 2 ** (-applied), sympy.tanh(u - 2 * applied)]
+    if kind not in (sympy.floor, sympy.sign, sympy.ceiling):
+        expressions.append(sympy.exp(-applied / 3) * (applied - v) / (1 - 3 * applied))
+    names = {f"o{i}": each for i, each in enumerate(expressions)}
+    for point in POINTS.get(kind, (0.7, -0.3)):
+        if kind in (sympy.floor, sympy.ceiling, sympy.Heaviside):
+            point *= -4.0  # not at a value 0, which the second expression divides by
+            point = abs(point) if kind is sympy.Heaviside else point
+        system = sd.System.from_sympy("F", {u: point, v: 0.4}, {u: -2 * applied, v: -v}, observables=names)
+        found = system.observables(np.array([[point, 0.4]]))
+        for name, each in names.items():
+            exact = float(each.subs({u: sympy.Float(point, 30), v: sympy.Float(0.4, 30)}).evalf(30))
+            assert found[name][0] == pytest.approx(exact, rel=1e-12)
+        rate = float((-2 * applied).subs(u, sympy.Float(point, 30)).evalf(30))
+        assert system.derivative(0.0, np.array([point, 0.4]))[0] == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("factor", "value"),
+    [
+        (sympy.Rational(10**400, 10**400 + 1), 1.0),
+        (sympy.Float("1e400", 30) * sympy.exp(-921), float(sympy.Float("1e400", 30) * sympy.exp(-921).evalf(30))),
+        (sympy.GoldenRatio + sympy.Catalan, 1.618033988749895 + 0.915965594177219),
+        (sympy.Integer(3) ** 600 / sympy.Integer(3) ** 599, 3.0),
+    ],
+)
+def test_numbers_are_rounded_once(factor: Any, value: float) -> None:
+    """Assert the value of numbers whose parts float64 does not hold, as a rate and as a parameter."""
+    assert stated(rate={u: s + factor}).derivative(0.0, np.ones(1))[0] == pytest.approx(1.0 + value, rel=1e-15)
+    assert stated(parameters={s: factor}).parameters["s"] == pytest.approx(value, rel=1e-15)
+
+
 def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
     """Assert that a registered system takes its parameters from a run file, and its observables to sweeps."""
     sd.register(growth)
@@ -180,6 +228,13 @@ def test_compiled_code_is_kept(growth: SymbolicSystem, tmp_path: Path) -> None:
     assert hits == ["0", "1"]
 
 
+def test_the_page_lists_what_is_accepted() -> None:
+    """Assert that the page on own theories names each accepted function, and no other."""
+    page = (ROOT / "docs" / "how_to" / "own_theory.md").read_text(encoding="utf-8")
+    listed = page.partition("<!-- functions -->")[2].partition("<!-- end -->")[0]
+    assert re.findall(r"`(\w+)`", listed) == [*map(str, FUNCTIONS), "Max", "Min", "Piecewise"]
+
+
 def stated(**changed: Any) -> SymbolicSystem:
     """A system with one thing wrong."""
     arguments: dict[str, Any] = {"name": "Wrong", "state": {u: 1.0}, "rate": {u: -s * u}, "parameters": {s: 1.0}}
@@ -199,6 +254,29 @@ def stated(**changed: Any) -> SymbolicSystem:
         ({"parameters": {s: 1.0, sympy.Symbol("lambda"): 1.0}}, "write for example lambda_"),
         ({"observables": {"state": u}}, "a name of an observable other than"),
         ({"observables": {"w": u * t}, "time": t}, "a function of state and parameters.* with t"),
+        ({"state": {q: 1.0}, "rate": {q: -s * q.diff(t)}, "time": t}, "the rate of q in functions .* Derivative in"),
+        ({"state": {q: 1.0}, "rate": {q: -s * q.diff(t)}}, "received Derivative in"),
+        ({"rate": {u: s * sympy.Integral(u, (u, 0, 1))}}, "received Integral in"),
+        ({"state": {q: 1.0}, "rate": {q: -s * sympy.Integral(q, (t, 0, 1))}}, "received Integral in"),
+        ({"state": {q: 1.0}, "rate": {q: -s * sympy.Subs(q, t, 0)}}, "received Subs in"),
+        ({"state": {q: 1.0}, "rate": {q: -s * q.subs(t, t - 1)}, "time": t}, "a value of every symbol"),
+        ({"state": {q: 1.0}, "rate": {q: s * sympy.Sum(q, (t, 0, 3))}}, "received Sum in"),
+        ({"rate": {u: sympy.Limit(s * u, u, 0)}}, "received Limit in"),
+        ({"rate": {u: sympy.Function("g")(u)}}, "a value of every symbol"),
+        ({"rate": {u: -u + sympy.DiracDelta(t - 1)}, "time": t}, "received DiracDelta in"),
+        ({"rate": {u: sympy.SingularityFunction(u, 0, 1)}}, "received SingularityFunction in"),
+        ({"observables": {"w": sympy.DiracDelta(u)}}, "observable 'w' .* received DiracDelta in"),
+        ({"conserved": {"w": sympy.Integral(sympy.exp(-s * u), (s, 0, 1))}}, "quantity 'w' .* received Integral in"),
+        ({"state": {u: sympy.DiracDelta(s)}}, "the start of u in functions .* received DiracDelta in"),
+        ({"rate": {u: u * 10**400}}, r"or between 2\.3e-308 and 1\.7e308, received 1000"),
+        ({"rate": {u: u * sympy.Float("1e-400") * sympy.exp(921)}}, r"received 1\.0*e-400"),
+        ({"rate": {u: u ** (10**400)}}, "received 1000"),
+        ({"rate": {u: u * (-2) ** sympy.Rational(1, 3)}}, "expected real numbers"),
+        ({"rate": {u: u + sympy.oo}}, "to be finite"),
+        ({"rate": {u: u * sympy.zoo}}, "ComplexInfinity|finite"),
+        ({"parameters": {s: sympy.nan}}, "received nan"),
+        ({"parameters": {s: sympy.Integer(10) ** 400}}, "received 1000"),
+        ({"parameters": {s: sympy.Float("1e-400")}}, r"received 1\.0*e-400"),
     ],
 )
 def test_one_sentence(changed: dict[str, Any], message: str) -> None:

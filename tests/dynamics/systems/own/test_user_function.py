@@ -1,6 +1,8 @@
 """Systems stated as a function: the same numbers as stated in sympy, and one sentence for what does not compile."""
 
+import math
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +77,38 @@ def test_errors_of_the_function_are_shown() -> None:
         sd.integrate(system, [3.0])
 
 
+@pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA", "CVODE"])
+def test_an_entry_that_is_not_written(method: str) -> None:
+    """Assert that a call that does not write an entry has no value of an earlier call: the run fails there."""
+
+    def until_half(t: float, state: Any, out: Any) -> None:
+        if t < 0.5:
+            out[0] = 1.0
+
+    system = sd.System.from_function("Until", until_half, [0.0])
+    assert sd.integrate(system, [0.25], method).state[0, 0] == pytest.approx(0.25, rel=1e-12)
+    run = sd.integrate(system, [0.25, 1.0], method)
+    assert run.status == "failed"
+    assert "not finite" in run.message
+    np.testing.assert_allclose(run.state, [[0.25]])
+    assert math.isnan(system.derivative(0.6, np.zeros(1))[0])
+
+
+def test_a_local_function_can_be_pickled() -> None:
+    """Assert the closed form after a pickle of a system with a function, a value and an observable of a closure."""
+    factor = 3.0
+
+    def decay_faster(t: float, state: Any, out: Any, rate: float) -> None:
+        out[0] = -rate * factor * state[0]
+
+    system = sd.System.from_function("Faster", decay_faster, [1.0], [2.0], ["x"], {"o": lambda state, rate: rate})
+    other = pickle.loads(pickle.dumps(system.with_parameters(rate=0.5)))
+    assert repr(other) == "Faster(rate=0.5)"
+    run = sd.integrate(other, [1.0])
+    np.testing.assert_allclose(run.observable("x"), np.exp(-1.5), rtol=1e-7)
+    np.testing.assert_array_equal(run.observable("o"), 0.5)
+
+
 def test_another_process_compiles_for_itself(driven: FunctionSystem) -> None:
     """Assert the same numbers from a worker process, which has the machine code at another address."""
     expected = sd.integrate(driven, [1.0, 7.0]).state
@@ -143,6 +177,11 @@ def beyond(t: float, state: Any, out: Any) -> None:
     out[0] = state[1]
 
 
+def returning(t: float, state: Any, out: Any) -> Any:
+    """Does not write."""
+    return -state
+
+
 def writing(t: float, state: Any, out: Any) -> None:
     """Changes the state."""
     state[0] *= 2.0
@@ -163,6 +202,7 @@ def writing(t: float, state: Any, out: Any) -> None:
         ({"initial_state": [1.0, 2.0]}, "finite rate at the start, received nan for state value 1"),
         ({"rate": beyond}, "of 1 state values.*another entry"),
         ({"rate": writing}, "changes state"),
+        ({"rate": returning}, r"writes to out, received one that returns array\(\[-1\.\]\); write out\[0\]"),
     ],
 )
 def test_one_sentence(changed: dict[str, Any], message: str) -> None:
