@@ -10,9 +10,9 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.integration.clock import TIME_ITSELF, Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
 from snapdyn.dynamics.kernels.dormand_prince import VECTORS
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.errors import InputError
 from snapdyn.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 

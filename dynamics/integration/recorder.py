@@ -42,7 +42,6 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import ConservedSum, System
-from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoderOnKinds
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectories.representatives import Representatives
 from snapdyn.dynamics.trajectories.run_parts import EventRecord, Lifted
@@ -165,8 +164,7 @@ class Recorder:
         if self._symmetric and self.keeps_states:
             values["Y"] = states[:, self._symmetric.num_logit_values :].copy()
         elif self._ids[0] is not None:
-            carried = type(system) is not FrozenDecoderOnKinds and isinstance(system, MeanField)  # Y is part of the state
-            values["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
+            values["Y"] = np.array([system.decoder(state) for state in states])
         return values
 
     def _more(self, states: Floats, losses: Floats | None) -> dict[Any, Floats]:

@@ -17,8 +17,8 @@ def frozen_decoder(
     With the decoder inputs f_n, the columns of F, fixed and Y(0) = 0, Y = F B C, where C (S, columns) has rows
     C_n' = eta_Y p_n (e_n - alpha_n). Let G = F^T F. In the original flow B = I, and the logits are W = F^T Y = G C. In
     the modified flow B = I - E' = G^{-1}, and the logits are C. `mixing` (S, S) is G in the original flow and I in the
-    modified flow; `own` (S,) are the outputs of the next tokens, `number` (columns,) says how many outputs a column stands
-    for; `logits` (columns,) is scratch.
+    modified flow; `own` (S,) are the outputs of the next tokens, `number` (columns,) says how many outputs a column
+    stands for; `logits` (columns,) is scratch.
     """
     C = state.reshape((-1, number.size))
     dC = out.reshape((-1, number.size))

@@ -11,8 +11,8 @@ d = (I - u u^T) g/|f + e_q|, and |f + e_q|^2 = 2 + 2 f_q, where f_q is the entry
 contextual token (the last token does not attend to itself).
 
 `Structure` lists classes, their entries (tokens with P > 0) and outputs, each with the number of those that it stands
-for. For a table of classes the numbers are those of equal tokens and of outputs that are no next token; for exchangeable
-classes (`symmetry`) they are large. The law is the same.
+for. For a table of classes the numbers are those of equal tokens and of outputs that are no next token; for kinds of
+exchangeable classes (`systems.quotient`) they are large. The law is the same.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Structure(NamedTuple):
     number: Floats  # (outputs,) outputs that it stands for
     columns: Floats  # (outputs,) as `number`, where outputs that no class predicts count once
     share: Floats  # (S,) number of classes that the class stands for, times the prior of one
-    # (S, 3) with the residual connection: as `first`, of the query token, else -1; which entry of the class is the query
-    # token itself, else -1; whether the class is the first one to touch the values of the query token.
+    # (S, 3) with the residual connection: as `first`, of the query token, else -1; which entry of the class is the
+    # query token itself, else -1; whether the class is the first one to touch the values of the query token.
     query: Ints
     copies: Floats  # (size,) or (0,)
 

@@ -90,6 +90,7 @@ class FiniteLengthMeanField(MeanField):
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "seq_len": self.seq_len}
         if not flag("lump", lump):
             self.layout = build_layout(classes, self.z_initial, lump=False)
+            self.size = self.layout.size
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:

@@ -94,7 +94,9 @@ class FrozenDecoder(System):
     @property
     def multiplications(self) -> float:
         G, _, _, number, _ = self._constants
-        return super().multiplications + 2.0 * G.size * number.size  # the outputs, and their products with the Gram matrix
+        return (
+            super().multiplications + 2.0 * G.size * number.size
+        )  # the outputs, and their products with the Gram matrix
 
     @property
     def integrator(self) -> Integrator | None:
@@ -103,7 +105,7 @@ class FrozenDecoder(System):
         return compiled._replace(knows_loss=not self.modified) if compiled else None
 
     def on_kinds(self, kinds: Kinds) -> System | None:
-        """The original flow with one value in place of all that stay equal; None where it cannot be had (Notes there)."""
+        """The original flow on kinds; None for the modified flow, or where a kind has no tokens of its own."""
         if self.modified or not all(own.like.size for own in kinds.own):
             return None
         return FrozenDecoderOnKinds(self, kinds)

@@ -89,7 +89,7 @@ class MeanField(System):
     def on_kinds(self, kinds: Kinds) -> MeanField:
         """This system with one value in place of all that stay equal; observables are those of all classes.
 
-        Arrays with the size of all classes (`z_support`, `decoder`, `full_state`) are made only when they are asked for.
+        Arrays with the size of all classes (`z_support`, `decoder`, `full_state`) are made when they are asked for.
         """
         small = copy.copy(self)
         for name in ("size", "_arguments", "initial_logits", "value_of_z", "value_of_decoder", "reductions"):

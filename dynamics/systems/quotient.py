@@ -145,7 +145,7 @@ def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQ
         y_own[place, found] = numbered(copies_of, number[found], N[c] * own.like)
 
     slots, log_p, tokens, value, query = [], [], [], [], []
-    for c, (found, number, _) in enumerate(outputs):
+    for c, (found, _, _) in enumerate(outputs):
         shared, of_class = kinds.entries(c)
         rows_own = y_own[slice(*(first_own[c : c + 2] - first_own[0]))]
         rows_shared = y_shared[shared][:, np.concatenate([[c], np.arange(C + 1), np.arange(C)])]
@@ -160,6 +160,7 @@ def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQ
     lengths, end = np.array([each.size for each in slots]), np.cumsum(width)
     pairs = np.concatenate([np.vstack(each).ravel() for each in zip(value, query, strict=True)])
     begin = np.cumsum([0, *((lengths + residual) * width)])[:-1]
+    in_kind = np.concatenate([np.arange(m) for m in lengths])  # place of an entry
     of_query = np.full((C, 3), NONE)
     of_query[:, 0] = begin + lengths * width if residual else NONE
     of_query[:, 2] = 0
@@ -169,7 +170,7 @@ def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQ
         slot=np.concatenate(slots).astype(np.uint32),
         log_p=np.concatenate(log_p),
         tokens=np.concatenate(tokens),
-        first=np.concatenate([b + w * np.arange(m) for b, w, m in zip(begin, width, lengths, strict=True)]).astype(np.uint32),
+        first=(np.repeat(begin, lengths) + np.repeat(width, lengths) * in_kind).astype(np.uint32),
         is_first=np.zeros(int(lengths.sum()), np.bool_),
         value=pairs.astype(np.uint32),
         output=np.column_stack([end - width, end]),

@@ -201,8 +201,9 @@ def _train_on_representatives(
     Y = None
     if settings.save_decoder:  # a row for every token, as without symmetries
         Y = small.decoder(states)[:, small.layout.row_of_token[layout.row_token]]
+    name_of = partial(small.layout.value_name, classes=settings.classes)
     return _trajectory(
-        settings, layout, (step, saved, status), small.full_state(state), partial(small.layout.value_name, classes=settings.classes), started,
+        settings, layout, (step, saved, status), small.full_state(state), name_of, started,
         z_support=small.z_support(states), z_initial=small.z_initial, loss=loss[:saved], Y=Y,
         invariants={} if adam else small.invariants(states), stats={"state_size": small.size},
     )  # fmt: skip

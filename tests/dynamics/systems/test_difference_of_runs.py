@@ -19,9 +19,9 @@ from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, lo
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
-from tests.dynamics.symmetry.helpers import random_other, random_system
+from snapdyn.dynamics.systems.reduction import reduced
+from tests.dynamics.systems.helpers import random_other, random_system
 
 RTOL, ATOL, SAVES = 1e-8, 1e-10, 15
 SHIFT = 1e-5  # of a starting value
