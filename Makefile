@@ -19,9 +19,6 @@ EXTRAS ?= $(shell cat $(VENV)/extras 2>/dev/null)
 else
 EXTRAS ?= dev,cluster,explore,docs
 endif
-# A strict editable install links file by file, so it is made again when a file is added, removed or renamed.
-SOURCES := $(sort $(shell find app analytic dynamics validation experiments figures examples -type f -not -path '*/__pycache__/*'))
-
 # Commands and tests start many processes. Each of them would compile all sources again if none kept the bytecode on disk.
 unexport PYTHONDONTWRITEBYTECODE
 # pip does not compile, since the first import does, and many modules are never imported.
@@ -100,15 +97,14 @@ bench: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks --benchmark-enable --benchmark-disable-gc -s
 
 setup: $(VENV)/installed
-ifneq ($(EXTRAS) $(SOURCES),$(shell cat $(VENV)/sources 2>/dev/null))
+ifneq ($(EXTRAS),$(shell cat $(VENV)/extras 2>/dev/null))
 .PHONY: $(VENV)/installed
 endif
 $(VENV)/installed: setup.cfg pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@echo 'Setting up $(VENV) ...'; $(BIN)/python -m pip $(INSTALL) --constraint constraints.txt \
-	    --config-settings editable_mode=strict --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
+	    --editable '.$(if $(EXTRAS),[$(EXTRAS)])'
 	@echo '$(EXTRAS)' > $(VENV)/extras
-	@echo '$(EXTRAS) $(SOURCES)' > $(VENV)/sources
 	@touch $@
 
 clean:

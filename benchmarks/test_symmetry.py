@@ -28,8 +28,8 @@ from snapdyn.dynamics import (
     log_times,
     symmetric_classes,
 )
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, reduced
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, reduced
 
 OPTIONS: dict[str, Any] = {"method": "compiled", "rtol": RTOL, "atol": ATOL, "z_only": True}
 ROUTES = ["full", "reduced, with the search", "reduced, found before", "diffrax, Tsit5", "diffrax, Dopri8"]

@@ -19,12 +19,10 @@ SERVED_BY = {
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/shared_runs": "figures/test_figure_checks.py",
     "commands/summaries": "commands/test_main.py",
-    # Kernels are tested through what calls them, against plain numpy: systems, symmetry, integration, training.
-    "dynamics/kernels/mean_field/*": "dynamics/systems/test_mean_field.py",
+    # Kernels are tested through what calls them, against plain numpy: systems, integration, training.
     "dynamics/kernels/*": "dynamics/training/test_descent.py",
     # Parts of a computation that is tested as a whole.
     "dynamics/integration/*": "dynamics/integration/test_driver.py",
-    "dynamics/symmetry/quotient": "dynamics/symmetry/test_systems.py",
     "dynamics/systems/own/*": "dynamics/systems/own/test_symbolic.py",
     "dynamics/training/*": "dynamics/training/test_descent.py",
     "validation/comparison": "figures/test_comparison.py",

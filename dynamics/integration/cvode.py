@@ -15,7 +15,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.memory import scratch
@@ -130,8 +130,8 @@ class CVODESolver:
         """Function (t, state, vector, out) that writes products of the Jacobian with vectors, if there is one."""
         if type(system) is MeanField and not system.residual:
             *arguments, work = system.kernel_arguments()
-            arguments.append(scratch(SCRATCH_ROWS, work.shape[1]))
-            return lambda t, state, vector, out: mean_field_jacobian(state, vector, out, *arguments)
+            arguments += [scratch(TANGENT_ROWS, work.shape[1]), np.empty(0)]
+            return lambda t, state, vector, out: tangent(state, vector, out, *arguments)
         return system.write_jacobian_product if system.has_jacobian else None
 
     def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:

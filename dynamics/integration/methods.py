@@ -10,10 +10,9 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.integration.clock import TIME_ITSELF, Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
 from snapdyn.dynamics.kernels.dormand_prince import VECTORS
-from snapdyn.dynamics.kernels.mean_field.factored import FACTORED
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
 from snapdyn.errors import InputError
 from snapdyn.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 
@@ -24,9 +23,6 @@ STIFF_RATIO_WITHOUT_COMPILED = 30.0
 BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
 # The default integration variable of these methods is log time for runs of more than so many time scales.
 LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
-# Stage derivatives of Y are kept as factors from this size on, with at least this share of rows of one class only
-# (docs/how_to/integrators.md).
-LEAST_FACTORED_SIZE, LEAST_SHARE, FEWEST_COLUMNS = 30_000, 0.5, 16
 
 
 def plan_run(full: System, request: Request) -> Plan:
@@ -42,7 +38,7 @@ def plan_run(full: System, request: Request) -> Plan:
     if plan.interrupted or request.times[-1] == 0:
         return plan
     system = plan.system
-    if plan.method == "DOP853" and plan.integrator is not FACTORED:
+    if plan.method == "DOP853":
         require_memory(
             f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
         )
@@ -90,16 +86,7 @@ def _chosen(full: System, request: Request) -> Plan:
             system = reduced(full, None if reduce is True else LARGEST_SHARE) or full
         except KeyboardInterrupt:
             return Plan(full, name, clock, full.integrator, interrupted=True)
-    # The steps of a reduced system that is compiled, of a full one that is not, are those of scipy's DOP853.
-    integrator = system.integrator
-    if isinstance(system, MeanField) and integrator is MeanField.compiled:
-        L = system.layout
-        is_large_enough = system.size >= LEAST_FACTORED_SIZE and L.num_columns >= FEWEST_COLUMNS
-        if L.num_columns == 3:
-            integrator = MeanField.compiled_for_three_columns
-        elif request.only_logits and is_large_enough and not system.residual and not request.max_step:
-            integrator = FACTORED if L.rows_of_one_class.mean() >= LEAST_SHARE else integrator
-    return Plan(system, name, clock, integrator)
+    return Plan(system, name, clock, system.integrator)
 
 
 def _stiff_ratio(system: System) -> float:

@@ -41,7 +41,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectories.representatives import Representatives
@@ -165,8 +164,7 @@ class Recorder:
         if self._symmetric and self.keeps_states:
             values["Y"] = states[:, self._symmetric.num_logit_values :].copy()
         elif self._ids[0] is not None:
-            carried = isinstance(getattr(system, "full", system), MeanField)  # Y is part of the state
-            values["Y"] = system.decoder(states) if carried else np.array([system.decoder(state) for state in states])
+            values["Y"] = np.array([system.decoder(state) for state in states])
         return values
 
     def _more(self, states: Floats, losses: Floats | None) -> dict[Any, Floats]:
@@ -286,11 +284,10 @@ class Recorder:
             return None
         if self.times.size * self.width + system.size > MOST_TOGETHER:
             return None
-        if type(system) is MeanField:  # a subclass may have other conserved sums
-            return id(system.layout), id(system.classes)
-        # The last bits of the quotient's products of matrices depend on the number of states; a check may differ there.
-        if type(system) is MeanFieldQuotient and self.z_only:
-            return id(system.quotient), id(system.classes)
+        # A subclass may have other conserved sums. The last bits of the quotient's products of matrices depend on the
+        # number of states; a check may differ there.
+        if type(system) is MeanField and (system.quotient is None or self.z_only):
+            return id(system.form), id(system.classes)
         return None
 
 

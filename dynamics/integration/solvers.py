@@ -18,11 +18,8 @@ from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
 from snapdyn.dynamics.kernels import dormand_prince as kernel
-from snapdyn.dynamics.kernels.mean_field.factored import FACTORED, Entries, Factors
-from snapdyn.dynamics.kernels.mean_field.general import LANES
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.memory import MOST_OF_A_RUN, scratch
+from snapdyn.memory import MOST_OF_A_RUN
 
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
@@ -45,12 +42,8 @@ def new_solver(plan: Plan, request: Request) -> Any:
     """Solver at t = 0 for a run to the last time of `request`."""
     system, method, clock = plan.system, plan.method, plan.clock
     t_end, rtol, atol = float(request.times[-1]), request.rtol, request.atol
-    if plan.integrator is FACTORED and isinstance(system, MeanField):
-        return FactoredMeanFieldSolver(system, clock, t_end, rtol, atol)
     if plan.integrator:
-        return DormandPrinceSolver(
-            system, clock, t_end, rtol, atol, plan.integrator, plan.jumps, request.max_step or math.inf
-        )
+        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.jumps, request.max_step or math.inf)
     if method != "CVODE":
         import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
 
@@ -146,8 +139,6 @@ class DormandPrinceSolver:
         In batch-size-1 steps.
     rtol : float
     atol : float
-    integrator : Integrator, optional
-        Another integrator of the same right-hand side; default that of the system.
     jumps : (k,) array
         Increasing times in [0, t_end] at which the rate jumps; the steps begin anew there.
     max_step : float
@@ -161,30 +152,23 @@ class DormandPrinceSolver:
         t_end: float,
         rtol: float,
         atol: float,
-        integrator: kernel.Integrator | None = None,
         jumps: Floats = NOTHING,
         max_step: float = math.inf,
     ) -> None:
-        self._advance, self.knows_loss = integrator or system.integrator or FACTORED
+        assert system.integrator is not None
+        self._advance, self.knows_loss = system.integrator
         self._arguments = system.kernel_arguments()
-        self._begin(system.initial_state(), clock, t_end, rtol, atol, system.norm_weights)
         self._clock, self._pieces = clock, pieces_of(jumps, t_end)
-        self._work.reals[kernel.LARGEST] = max_step
-        self._next()
-
-    def _begin(
-        self, start: Floats, clock: Clock, t_end: float, rtol: float, atol: float, shares: Floats | None = None
-    ) -> None:
-        """Make the workspace of a run from the values `start` of the vectors at t = 0."""
+        start = system.initial_state()
         self.t_bound = clock.from_time(t_end)
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
-        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, 0.0, np.inf, 0.0, np.inf))
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, max_step, 0.0, np.inf))
         where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
         weights = kernel.START_WEIGHTS.copy()
-        self._work = kernel.Workspace(vectors, where, reals, counts, weights, shares)
+        self._work = kernel.Workspace(vectors, where, reals, counts, weights, system.norm_weights)
         self.status = "running"
-        self._pieces = []
+        self._next()
 
     def _next(self) -> None:
         """Begin the next part of the run, at its first step."""
@@ -253,71 +237,6 @@ class DormandPrinceSolver:
         elif outcome in REASONS:
             self.status = "failed"
         return int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled, REASONS.get(outcome)
-
-
-class FactoredMeanFieldSolver(DormandPrinceSolver):
-    """As `DormandPrinceSolver`, for runs that save logits only.
-
-    Parameters
-    ----------
-    system : MeanField
-        Without residual connection.
-    clock : Clock
-    t_end : float
-        In batch-size-1 steps.
-    rtol : float
-    atol : float
-    """
-
-    def __init__(self, system: MeanField, clock: Clock, t_end: float, rtol: float, atol: float) -> None:
-        L = system.layout
-        columns, alone = L.num_columns, L.rows_of_one_class
-        is_alone = alone[L.entry_row]  # of each entry
-        number, shared_number = np.cumsum(is_alone) - 1, np.cumsum(~alone) - 1
-        self._rows, self._shared_rows = L.entry_row[is_alone], np.flatnonzero(~alone)
-        entries = Entries(
-            L.indptr,
-            L.entry_slot,
-            np.where(is_alone, -1, L.num_slots + shared_number[L.entry_row] * columns),
-            np.where(is_alone, number, -1),
-            L.log_p,
-            L.multiplicity,
-            L.column,
-            L.prior,
-            np.array([L.last_column_multiplicity, system.eta_Y, system.eta_Z]),
-        )
-        classes = np.repeat(np.arange(L.prior.size), np.diff(L.indptr))[is_alone]
-        stages = kernel.ALL_STAGES
-        self._Y = np.zeros((2, self._rows.size, columns))
-        factors = Factors(
-            self._Y,
-            np.zeros((stages, self._rows.size)),
-            np.zeros((stages, L.prior.size, columns)),
-            classes,
-            np.concatenate([[0], np.cumsum(np.bincount(classes, minlength=L.prior.size))]),
-            np.empty(self._rows.size),
-            scratch(4, max(L.max_support + LANES, stages)),
-            np.zeros(stages, np.int64),
-            np.zeros(stages),
-        )
-        start = np.zeros(L.num_slots + self._shared_rows.size * columns)
-        start[: L.num_slots] = system.initial_logits
-        self._begin(start, clock, t_end, rtol, atol)
-        self._advance, self.knows_loss = FACTORED
-        self._arguments = entries, factors, self._work
-        self._system = system
-
-    @property
-    def y(self) -> Floats:
-        """State at `t`, (n,), in the order of the system."""
-        L = self._system.layout
-        values = self._work.vectors[self._work.where[kernel.STATE]]
-        state = np.empty(self._system.size)
-        state[: L.num_slots] = values[: L.num_slots]
-        Y = state[L.num_slots :].reshape(L.num_rows, L.num_columns)
-        Y[self._shared_rows] = values[L.num_slots :].reshape(-1, L.num_columns)
-        Y[self._rows] = self._Y[self._work.where[kernel.STATE]]
-        return state
 
 
 def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:

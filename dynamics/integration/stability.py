@@ -22,12 +22,11 @@ import numpy as np
 from snapdyn.dynamics.classes.kinds import NONE, Kinds, Members
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.driver import whole_run
-from snapdyn.dynamics.kernels.quotient import mean_field_quotient
-from snapdyn.dynamics.symmetry.quotient import KindsQuotient, quotient_of
-from snapdyn.dynamics.symmetry.reduction import reduced
-from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
+from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.quotient import KindsQuotient, quotient_of
+from snapdyn.dynamics.systems.reduction import reduced
 from snapdyn.errors import InputError, positive
 from snapdyn.memory import scratch
 
@@ -43,20 +42,22 @@ class Difference(System):
 
     Parameters
     ----------
-    small : MeanFieldQuotient
+    small : MeanField
         The reduced system.
     """
 
-    def __init__(self, small: MeanFieldQuotient) -> None:
+    def __init__(self, small: MeanField) -> None:
+        assert small.quotient is not None
         self.small, self.eta_Y, self.eta_Z = small, small.eta_Y, small.eta_Z
-        kinds, parent = split(small.kinds)
-        self.quotient = quotient_of(kinds, small.full.classes.vocab_size, small.quotient.lists.residual)
+        kinds, parent = split(small.quotient.kinds)
+        self.quotient = quotient_of(kinds, small.classes.vocab_size, small.residual)
         self.parent = _parents(small.quotient, self.quotient, parent)
-        self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), scratch(3, self.quotient.width))
+        work = scratch(WORK_ROWS, self.quotient.width)
+        self._arguments = (self.quotient.lists, np.array([small.eta_Y, small.eta_Z]), work)
         self.parameters = small.parameters
 
     def initial_state(self) -> Floats:
-        v, copies = np.random.default_rng(0).normal(size=self.parent.size), self.quotient.copies
+        v, copies = np.random.default_rng(0).normal(size=self.parent.size), self.quotient.lists.copies
         total = np.bincount(self.parent, copies)
         v -= (np.bincount(self.parent, copies * v) / total)[self.parent]
         return np.concatenate([self.small.initial_state(), v / np.linalg.norm(v), [0.0]])
@@ -68,7 +69,7 @@ class Difference(System):
         step = STEP * (1.0 + np.abs(y).max())
         rates = np.empty((2, v.size))
         for rate, sign in zip(rates, (1.0, -1.0), strict=True):
-            mean_field_quotient(y + sign * step * v, rate, *self._arguments)
+            mean_field(y + sign * step * v, rate, *self._arguments)
         change = (rates[0] - rates[1]) / (2.0 * step)
         out[-1] = v @ change
         out[size:-1] = change - out[-1] * v
@@ -115,7 +116,7 @@ def growth_of_differences(system: MeanField, t_end: float) -> float:
         raise InputError(f"expected a MeanField, received {type(system).__name__}; no other system is examined")
     end = positive("t_end", t_end)
     small = reduced(system)
-    if not isinstance(small, MeanFieldQuotient) or (small.kinds.number == 1).all():
+    if not isinstance(small, MeanField) or small.quotient is None or (small.quotient.kinds.number == 1).all():
         return 1.0
     times = np.geomspace(1e-3 * min(small.time_scale, end), end, SAVES)
     run = whole_run(Difference(small), times, method="DOP853", rtol=1e-5, atol=1e-7, most_evaluations=MOST_EVALUATIONS)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,8 @@ from numba import config, njit
 from numba.core import event
 from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
+
+from snapdyn.dynamics.files.storage import cache_folder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,8 +37,7 @@ EXACT: set[str] = {"contract"}
 # documented by numba; in a version without it, kernels are slower but correct.
 COUNTS_REFERENCES = "_nrt" if hasattr(DefaultOptions, "_nrt") else None
 
-# Not empty where not even a temporary folder can be written to.
-_without_cache: list[bool] = []
+PREFIX, FOLDERS_KEPT = "snapdyn-", 3
 
 
 def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
@@ -60,20 +65,47 @@ def kernel(allocates: bool = False, **options: Any) -> Callable[..., Any]:
 
 
 def cached_njit(**options: Any) -> Callable[..., Any]:
-    """Return `numba.njit` with a cache on disk: in $NUMBA_CACHE_DIR, else beside the source, else in the user's cache.
-
-    Where none of them can be written to, a temporary folder holds the compiled code of this process and its workers.
-    """
+    """Return `numba.njit` with a cache on disk, `cache_of_kernels`; without one, each process compiles."""
 
     def decorate(function: Callable[..., Any]) -> Any:
+        folder = cache_of_kernels()
+        settings: dict[str, Any] = vars(config)
+        before = settings["CACHE_DIR"]
+        # numba reads the option when a function is decorated. Functions of other packages keep their own folder.
+        settings["CACHE_DIR"] = folder
         try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache function" not in str(error):
-                raise
-        return njit(cache=_use_temporary_cache(), **options)(function)
+            return njit(cache=bool(folder), **options)(function)
+        finally:
+            settings["CACHE_DIR"] = before
 
     return decorate
+
+
+@cache
+def cache_of_kernels() -> str:
+    """Folder of the compiled code: in $NUMBA_CACHE_DIR, else beside the kernels, else in the user's cache, else "".
+
+    numba does not see a change of a kernel that another one calls, so the folder's name has the hash of the sources of
+    all kernels. Folders of earlier sources are removed, but for the newest. Where no folder can be written to, a
+    temporary one holds the compiled code of this process and its workers.
+    """
+    beside = Path(__file__).parent
+    sources = hashlib.sha256(b"".join(file.read_bytes() for file in sorted(beside.glob("*.py")))).hexdigest()
+    bases: list[str | Path] = [os.environ.get("NUMBA_CACHE_DIR") or beside / "__pycache__"]
+    with suppress(RuntimeError):  # there is no home folder
+        bases.append(cache_folder() / "kernels")
+    name = f"{PREFIX}{sources[:16]}"
+    for base in map(Path, bases):
+        folder = base / name
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                folder.touch()
+            earlier = sorted(base.glob(f"{PREFIX}*"), key=lambda each: each.stat().st_mtime)
+            for each in earlier[:-FOLDERS_KEPT]:
+                shutil.rmtree(each, ignore_errors=True)
+            return str(folder)
+    return _temporary_cache(name)
 
 
 class Compilation(event.TimingListener):
@@ -104,24 +136,20 @@ def seconds_of_running() -> float:
     return time.perf_counter() - (COMPILATION.duration if COMPILATION.done else 0.0)
 
 
-def _use_temporary_cache() -> bool:
-    """Let numba use a folder that is removed when this process ends; False where no such folder can be made."""
-    if _without_cache:
-        return False
+def _temporary_cache(name: str) -> str:
+    """Folder `name` in a folder that is removed when this process ends; "" where no such folder can be made."""
+    folder = ""
     try:
         folder = tempfile.mkdtemp(prefix="snapdyn-kernels-")
     except OSError:
-        _without_cache.append(True)
         kept = "it is not kept"
     else:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        # numba reads the option when a function is decorated; workers read the variable.
-        os.environ["NUMBA_CACHE_DIR"] = folder
-        vars(config)["CACHE_DIR"] = folder
+        os.environ["NUMBA_CACHE_DIR"] = folder  # which workers read
         kept = "it is kept in a temporary folder until the command ends"
     print(
         f"snapdyn: no folder for compiled code can be written to; {kept}: set NUMBA_CACHE_DIR to a folder of yours "
         "to compile once only",
         file=sys.stderr,
     )
-    return not _without_cache
+    return folder and str(Path(folder) / name)

@@ -100,19 +100,18 @@ class Rows(NamedTuple):
 
 
 # reals: the integration variable at the end and at the start of the last step, size of the next step, end of the run,
-# tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t, the step that it belongs to; the
-# largest step; the first and the last t that the rate sees, which lie just inside two neighbouring jumps
-TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, SIZE, LARGEST, FIRST, LAST = range(12)
+# tolerances, t_s (0: the integration variable is t); of the rate being evaluated: t; the largest step; the first and
+# the last t that the rate sees, which lie just inside two neighbouring jumps
+TAU, TAU_OLD, STEP, END, RTOL, ATOL, SCALE, NOW, LARGEST, FIRST, LAST = range(11)
 # counts: accepted steps, evaluations, saved times, whether the first step is chosen (2: and made), whether dense output
-# is made; of
-# the rate being evaluated: its stage, the row of `vectors` with the state at the start of its step; samples taken
-STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, AT_STAGE, BASE, SAMPLED = range(8)
+# is made, samples taken
+STEPS, EVALUATIONS, SAVED, STARTED, DENSE_MADE, SAMPLED = range(6)
 # Samples of a step: dense output is a polynomial of degree 7, which they and the start of the step determine.
 SAMPLES = 8
 STATE, OLD, SCRATCH, STAGE = range(4)  # in `where`
 VECTORS = STAGE + ALL_STAGES
 # Templates of a new workspace: copying a template is faster than allocating, which matters for small systems.
-START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(8, np.int64), np.zeros(NUMBER[DENSE])
+START_WHERE, START_COUNTS, START_WEIGHTS = np.arange(VECTORS), np.zeros(6, np.int64), np.zeros(NUMBER[DENSE])
 
 
 @njit(inline="always")
@@ -156,11 +155,10 @@ def stage_state(s, h, base, vectors, where):
 
 
 @kernel(fastmath=REASSOCIATE)
-def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, number):
+def _new_state(h, vectors, where, rtol, atol, shares):
     """Write the state at the step's end; return (error norm, whether the state is finite).
 
     The norm combines the estimates of order 5 and 3, relative to atol + rtol max(|y|, |y_new|): 1 is the tolerance.
-    `sum_5` and `sum_3` are the sums of squares of these estimates over `number` values that the vectors do not hold.
     """
     y, y_new = vectors[where[STATE]], vectors[where[OLD]]
     used, a, b = USED[STAGES], COEFFICIENTS[ERROR_5], COEFFICIENTS[ERROR_3]  # all three use the same eight stages
@@ -168,7 +166,7 @@ def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, numbe
                       vectors[where[STAGE + used[2]]], vectors[where[STAGE + used[3]]])  # fmt: skip
     k4, k5, k6, k7 = (vectors[where[STAGE + used[4]]], vectors[where[STAGE + used[5]]],
                       vectors[where[STAGE + used[6]]], vectors[where[STAGE + used[7]]])  # fmt: skip
-    start = np.uint64(0)
+    sum_5, sum_3, check, start = 0.0, 0.0, 0.0, np.uint64(0)
     while start < np.uint64(y.size):
         stop = _end_of_block(start, y.size)
         _combine(y_new, y, h, STAGES, COEFFICIENTS[STAGES], start, stop, vectors, where)
@@ -189,13 +187,14 @@ def _new_state(h, vectors, where, rtol, atol, shares, sum_5, sum_3, check, numbe
     if sum_5 == 0.0 and sum_3 == 0.0:
         return 0.0, check == 0.0
     if shares is None:
-        return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * (y.size + number)), check == 0.0
+        return h * sum_5 / math.sqrt((sum_5 + 0.01 * sum_3) * y.size), check == 0.0
     return h * sum_5 / math.sqrt(sum_5 + 0.01 * sum_3), check == 0.0
 
 
 @kernel(fastmath=REASSOCIATE)
-def _scaled_norm(x, other, y, rtol, atol, shares, total, number):
-    """Root mean square of (x - other)/(atol + rtol |y|) and of `number` more values, whose squares sum to `total`."""
+def _scaled_norm(x, other, y, rtol, atol, shares):
+    """Root mean square of (x - other)/(atol + rtol |y|)."""
+    total = 0.0
     for i in range(x.size):
         d = (x[i] - other[i]) / (atol + rtol * abs(y[i]))
         if shares is None:
@@ -203,14 +202,13 @@ def _scaled_norm(x, other, y, rtol, atol, shares, total, number):
         else:
             total += shares[i] * d * d
     if shares is None:
-        return math.sqrt(total / (x.size + number))
+        return math.sqrt(total / x.size)
     return math.sqrt(total)
 
 
 @njit(inline="always")
-def _evaluate(rate, arguments, work, state, base, h, stage, tau):
+def _evaluate(rate, arguments, work, state, stage, tau):
     """Write d(state)/dtau at the state in row `state` and at `tau` to a stage; dt/dtau = t_s exp(tau) in log time."""
-    work.reals[SIZE], work.counts[AT_STAGE], work.counts[BASE] = h, stage, base
     out = work.vectors[work.where[STAGE + stage]]
     scale = work.reals[SCALE]
     now = scale * math.expm1(tau) if scale > 0.0 else tau
@@ -236,7 +234,7 @@ def _multiply(x, factor):
 
 
 @njit(inline="always")
-def _trial_step(work, rates, number):
+def _trial_step(work):
     """From the rate at the start, write a state a short step away to the scratch row; return (step, norm of the rate).
 
     This function and `_choose_first_step` choose the first step as scipy does (Hairer et al., Sec. II.4).
@@ -246,8 +244,8 @@ def _trial_step(work, rates, number):
     rtol, atol = work.reals[RTOL], work.reals[ATOL]
     for i in range(y.size):
         zero[i] = 0.0
-    d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares, 0.0, number)
-    d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares, rates, number)
+    d0 = _scaled_norm(y, zero, y, rtol, atol, work.shares)
+    d1 = _scaled_norm(f, zero, y, rtol, atol, work.shares)
     h0 = min(1e-6 if d0 < 1e-5 or d1 < 1e-5 else 0.01 * d0 / d1, work.reals[END] - work.reals[TAU])
     for i in range(y.size):
         trial[i] = y[i] + h0 * f[i]
@@ -255,11 +253,11 @@ def _trial_step(work, rates, number):
 
 
 @njit(inline="always")
-def _choose_first_step(h0, d1, work, differences, number):
+def _choose_first_step(h0, d1, work):
     """Choose the first step from the rates at the start and a step h0 away."""
     vectors, where = work.vectors, work.where
     y, f, f_trial = vectors[where[STATE]], vectors[where[STAGE]], vectors[where[STAGE + 1]]
-    d2 = _scaled_norm(f_trial, f, y, work.reals[RTOL], work.reals[ATOL], work.shares, differences, number) / h0
+    d2 = _scaled_norm(f_trial, f, y, work.reals[RTOL], work.reals[ATOL], work.shares) / h0
     h1 = max(1e-6, h0 * 1e-3) if d1 <= 1e-15 and d2 <= 1e-15 else (0.01 / max(d1, d2)) ** (1.0 / 8.0)
     h = 100.0 * h0
     if h1 < h:
@@ -320,11 +318,6 @@ def _accept(work, tau, tau_new, next_step):
 
 
 @njit(inline="always")
-def _nothing(h, work, arguments):
-    return 0.0, 0.0, 0.0, 0
-
-
-@njit(inline="always")
 def _next_point(work, saves, samples):
     """Return whether the next point is a sample, and the point itself (infinity if no time is left to save)."""
     counts, reals = work.counts, work.reals
@@ -363,14 +356,13 @@ def _record_points(loss, arguments, work, saves, samples, before, sampled):
 
 
 @njit(inline="always")
-def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps):
-    """As `advance`, for a state of which the vectors may hold a part only; `arguments` hold the other values.
+def advance(rate, loss, arguments, work, saves, samples, most_steps):
+    """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
 
-    at_start(h, work, arguments) returns four numbers for the other values: the sum of squares of their rate at the
-    start, that of its difference from the rate a step h away, both in units of the tolerance, 0, and how many values
-    there are. at_end(h, work, arguments) writes the other values at the end of a step of size h, and returns the sums
-    of squares of both error estimates, 0 if all values are finite, and how many there are. A rate that needs to know
-    where it is evaluated reads reals[SIZE], counts[AT_STAGE] and counts[BASE].
+    It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
+    saves.states receives the state at the i-th time that earlier calls have not saved. Unless samples.at is empty,
+    `samples` has a multiple of `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them
+    the end of the step.
 
     Each round of the loop evaluates consecutive stages: two for the first step, those of an attempted step, or those of
     dense output. So the rate is called, and inlined, at one place only: each further place would compile it again,
@@ -420,23 +412,20 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
             if starts:
                 state, now = (STATE if s == 0 else SCRATCH), tau + h0
             elif s == STAGES:
-                sums = at_end(h, work, arguments)
-                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares, *sums)
+                error, finite = _new_state(h, vectors, where, reals[RTOL], reals[ATOL], work.shares)
                 if not (error < 1.0 and finite):
                     break
                 state = OLD
             else:
                 stage_state(s, h, base, vectors, where)
-            _evaluate(rate, arguments, work, where[state], base, h0 if starts else h, s, now)
+            _evaluate(rate, arguments, work, where[state], s, now)
             if starts and s == 0:
-                rates, _, _, number = at_start(h0, work, arguments)
-                h0, d1 = _trial_step(work, rates, number)
+                h0, d1 = _trial_step(work)
             elif s == STAGES and not _is_finite(vectors[where[STAGE + STAGES]]):
                 error = math.inf  # the step after this one could not begin; scipy rejects it too
 
         if starts:
-            _, differences, _, number = at_start(h0, work, arguments)
-            _choose_first_step(h0, d1, work, differences, number)
+            _choose_first_step(h0, d1, work)
         elif dense:
             counts[DENSE_MADE] = 1
         elif not error < 1.0:
@@ -450,18 +439,6 @@ def _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most
                 return NOT_FINITE
             rejected = False
             counts[STEPS] += 1
-
-
-@njit(inline="always")
-def advance(rate, loss, arguments, work, saves, samples, most_steps):
-    """Integrate until the end (FINISHED), for `most_steps` steps (PAUSED), or until rows are full (FULL).
-
-    It can be called again to continue. `saves` and `samples` are `Rows`. saves.at holds all times to save at; row i of
-    saves.states receives the state at the i-th time that earlier calls have not saved. Unless samples.at is empty,
-    `samples` has a multiple of `SAMPLES` rows and receives `SAMPLES` points of every step in order, the last of them
-    the end of the step.
-    """
-    return _advance(rate, loss, _nothing, _nothing, arguments, work, saves, samples, most_steps)
 
 
 class Integrator(NamedTuple):
@@ -479,7 +456,7 @@ class Integrator(NamedTuple):
     knows_loss: bool
 
 
-def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any = None) -> Integrator:
+def integrator_of(rate: Any, loss: Any = None) -> Integrator:
     """Integrator with a right-hand side, compiled and cached on disk as a whole when it is first called.
 
     A right-hand side passed as an argument from Python would be called through a pointer, which takes up to 1.1 times
@@ -493,14 +470,11 @@ def integrator_of(rate: Any, loss: Any = None, at_start: Any = None, at_end: Any
         ``rate(state, out, *arguments)``.
     loss : compiled function, optional
         A function as `rate` that also returns the loss; None: there is no loss, or Python computes it.
-    at_start, at_end : compiled function, optional
-        Functions for values that the vectors do not hold, see `_advance`.
     """
-    given = {"rate": rate, "loss": loss or rate, "at_start": at_start or _nothing, "at_end": at_end or _nothing}
-    copy = FunctionType(_compiled.__code__, {**globals(), **given})
+    copy = FunctionType(_compiled.__code__, {**globals(), "rate": rate, "loss": loss or rate})
     copy.__name__ = copy.__qualname__ = f"advance_{rate.__name__}"
     return Integrator(kernel(nogil=True)(copy), loss is not None)
 
 
 def _compiled(arguments, work, saves, samples, most_steps):
-    return _advance(rate, loss, at_start, at_end, arguments, work, saves, samples, most_steps)  # noqa: F821
+    return advance(rate, loss, arguments, work, saves, samples, most_steps)  # noqa: F821

@@ -1,4 +1,4 @@
-"""Building blocks of the kernels: vectorisable exp, maximum, sums and row operations."""
+"""Building blocks of the kernels: vectorisable exp, maximum, softmax."""
 
 from __future__ import annotations
 
@@ -62,114 +62,23 @@ def exp_shifted(x):
         x[i] = exp_nonpositive(x[i] - largest)
 
 
-@kernel(fastmath=REASSOCIATE)
-def weighted_square_sum(x, weight):
-    """Sum of weight x**2."""
-    total = 0.0
-    for i in range(x.size):
-        total += weight[i] * x[i] * x[i]
-    return total
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def softmax_error(r, own, number):
+    """Turn logits r (C,) into e_n - alpha_n in place; return the loss -ln alpha_n[own], nats.
 
-
-@kernel(fastmath=REASSOCIATE)
-def combine_rows(Y, rows, coefficients, out):
-    """out = sum_i coefficients[i] Y[rows[i], :]; four rows at a time save three passes over `out`."""
-    C = out.size
-    for j in range(C):
-        out[j] = 0.0
-    m = rows.size
-    i = 0
-    while i + 3 < m:
-        c0 = coefficients[i]
-        c1 = coefficients[i + 1]
-        c2 = coefficients[i + 2]
-        c3 = coefficients[i + 3]
-        y0 = Y[rows[i]]
-        y1 = Y[rows[i + 1]]
-        y2 = Y[rows[i + 2]]
-        y3 = Y[rows[i + 3]]
-        for j in range(C):
-            out[j] += c0 * y0[j] + c1 * y1[j] + c2 * y2[j] + c3 * y3[j]
-        i += 4
-    while i < m:
-        c0 = coefficients[i]
-        y0 = Y[rows[i]]
-        for j in range(C):
-            out[j] += c0 * y0[j]
-        i += 1
-
-
-@kernel(fastmath=REASSOCIATE)
-def row_dots(Y, rows, r, last_multiplicity, out):
-    """out[i] = Y[rows[i], :] . r, in which the last column counts `last_multiplicity` times."""
-    C = r.size
-    extra = (last_multiplicity - 1.0) * r[C - 1]
-    m = rows.size
-    i = 0
-    while i + 1 < m:
-        y0 = Y[rows[i]]
-        y1 = Y[rows[i + 1]]
-        s0 = 0.0
-        s1 = 0.0
-        for j in range(C):
-            s0 += y0[j] * r[j]
-            s1 += y1[j] * r[j]
-        out[i] = s0 + extra * y0[C - 1]
-        out[i + 1] = s1 + extra * y1[C - 1]
-        i += 2
-    if i < m:
-        y0 = Y[rows[i]]
-        s0 = 0.0
-        for j in range(C):
-            s0 += y0[j] * r[j]
-        out[i] = s0 + extra * y0[C - 1]
-
-
-@kernel(fastmath=REASSOCIATE)
-def add_scaled(target, scale, r, overwrite):
-    """target += scale r, or target = scale r if `overwrite`."""
-    if overwrite:
-        for j in range(r.size):
-            target[j] = scale * r[j]
-    else:
-        for j in range(r.size):
-            target[j] += scale * r[j]
-
-
-@kernel(fastmath=REASSOCIATE)
-def prediction_error(r, column, last_multiplicity):
-    """Turn exp-shifted logits r into e_n - alpha_n in place and return -ln alpha_n[column].
-
-    The entry at `column` is computed as the sum of the other probabilities and not as 1 - alpha, so it keeps
-    its relative accuracy at late times.
+    Each output stands for as many as `number` (C,) says; e_n is 1 at `own`. The entry there is computed as the sum of
+    the other probabilities and not as 1 - alpha, so it keeps its relative accuracy at late times.
     """
-    C = r.size
-    own = r[column]
-    r[column] = 0.0
+    largest = maximum(r)
+    for j in range(r.size):
+        r[j] = exp_nonpositive(r[j] - largest)
+    alone = r[own]
+    r[own] = 0.0
     others = 0.0
-    for j in range(C):
-        others += r[j]
-    others += (last_multiplicity - 1.0) * r[C - 1]
-    scale = 1.0 / (others + own)
-    for j in range(C):
+    for j in range(r.size):
+        others += number[j] * r[j]
+    scale = 1.0 / (others + alone)
+    for j in range(r.size):
         r[j] *= -scale
-    r[column] = others * scale
-    return math.log1p(others / own)
-
-
-@kernel(fastmath=EXACT)
-def softmax_error(r, column, last_multiplicity):
-    """Turn logits r into e_n - alpha_n in place; return the loss -ln alpha_n[column]."""
-    exp_shifted(r)
-    return prediction_error(r, column, last_multiplicity)
-
-
-@kernel(fastmath=EXACT)
-def normalized_attention(z, slots, log_p, multiplicity, f):
-    """f = c_n / |c_n| on the entries of one class: exp(ln P + z) over its 2-norm."""
-    for i in range(f.size):
-        f[i] = log_p[i] + z[slots[i]]
-    exp_shifted(f)
-    scale = 1.0 / math.sqrt(weighted_square_sum(f, multiplicity))
-    for i in range(f.size):
-        f[i] *= scale
+    r[own] = others * scale
+    return math.log1p(others / alone)

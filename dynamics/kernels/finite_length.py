@@ -1,33 +1,18 @@
-"""Right-hand side of the mean field of finite sequences, to second order in the fluctuations of the token counts."""
+"""The mean field of finite sequences: the law's correction to second order in the fluctuations of the token counts."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, Floats, Ints, kernel
-from snapdyn.dynamics.kernels.elementary import add_scaled, exp_shifted
-from snapdyn.dynamics.kernels.quotient import attention_of_kind
+from snapdyn.dynamics.kernels.compilation import REASSOCIATE, kernel
+from snapdyn.dynamics.kernels.elementary import softmax_error
+from snapdyn.dynamics.kernels.law import attention, place
 
-
-class FiniteLength(NamedTuple):
-    """Arrays of a `Layout`, and the learning rates; `inverse_length` is 1/(T-1)."""
-
-    indptr: Ints
-    entry_value: Ints  # first state value of the row of Y
-    entry_slot: Ints
-    log_p: Floats
-    multiplicity: Floats
-    prior: Floats
-    column: Ints
-    number: Floats  # (columns,) outputs that each column stands for
-    eta_Y: float
-    eta_Z: float
-    inverse_length: float
+FINITE_LENGTH_ROWS = 8
 
 
-@kernel(fastmath=EXACT)
-def finite_length_mean_field(state, out, layout, work, change):
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def finite_length(state, out, lists, rates, work, change):
     """Write d(state)/dt to `out` (t counts batch-size-1 steps); return the expected loss.
 
     The SGD step phi of class n depends on the token counts through f only, so phi does not change if the counts are
@@ -35,67 +20,40 @@ def finite_length_mean_field(state, out, layout, work, change):
 
         E phi = phi + sum_k w_k/2 d^2/ds^2 phi(f_k(s)), w_k = f_k^2/((T-1) P_k), f_k(s) = (f + s e_k)/|f + s e_k|.
 
-    `layout` is a FiniteLength. Scratch: `work` (8, W), where W is at least the number of entries of a class and the
-    number of columns; `change`, one number for each pair of an entry of a class and a column.
+    `lists` is a `law.Structure` without residual connection, `rates` is (eta_Y, eta_Z, 1/(T-1)). Scratch: `work`
+    (FINITE_LENGTH_ROWS, W), W as in `law.mean_field`; `change`, one number for each pair of an entry of a class and an
+    output.
     """
-    indptr, entry_slot, prior, num_columns = layout.indptr, layout.entry_slot, layout.prior, layout.number.size
-    log_p, multiplicity = layout.log_p, layout.multiplicity
     for i in range(out.size):
         out[i] = 0.0
     loss = 0.0
-    for n in range(prior.size):
-        start = indptr[n]
-        m = indptr[n + 1] - start
-        f, push = work[0], work[1]
-        attention_of_kind(state, start, m, log_p, multiplicity, entry_slot, f)
+    for n in range(lists.share.size):
+        f, push, share = work[0], work[1], lists.share[n]
+        scale = attention(n, state, lists, work)
+        start, m = lists.indptr[n], lists.indptr[n + 1] - lists.indptr[n]
         for k in range(m):
-            push[k] = layout.inverse_length * f[k] * f[k] * math.exp(-log_p[start + k])
-        counts = multiplicity[start : start + m]
-        first = layout.entry_value[start : start + m]
-        loss += prior[n] * _expected_step(counts, layout.column[n], layout.number, state, first, change, work)
+            f[k] *= scale
+            push[k] = rates[2] * f[k] * f[k] * math.exp(-lists.log_p[start + k])
+        first, slot, tokens = lists.first[start:], lists.slot[start:], lists.tokens[start : start + m]
+        seen = slice(lists.output[n, 0], lists.output[n, 1])
+        number, columns = lists.number[seen], lists.columns[seen]
+        loss += share * _expected_step(state, lists.value, first, tokens, lists.own[n], number, change, work)
+        C = number.size
         for k in range(m):
-            row = out[first[k] : first[k] + num_columns]
-            add_scaled(row, layout.eta_Y * prior[n], change[k * num_columns : (k + 1) * num_columns], False)
-            out[entry_slot[start + k]] += layout.eta_Z * prior[n] * push[k]
+            for j in range(C):
+                out[place(lists.value, first[k] + j)] += rates[0] * share * columns[j] * change[k * C + j]
+            out[slot[k]] += rates[1] * share * push[k]
+    for i in range(lists.copies.size):
+        out[i] /= lists.copies[i]
     return loss
 
 
-@kernel(fastmath=EXACT, forceinline=True)
-def finite_length_quotient(state, out, lists, rates, work, change, y, first_of_row):
-    """As `finite_length_mean_field`, with one value in place of all that stay equal (`kernels/quotient`).
-
-    `lists` is a Quotient, `rates` is (eta_Y, eta_Z, 1/(T-1)); `work`, `change`, `y` and `first_of_row` are scratch.
-    """
-    log_p, tokens, drive = lists.entries[0], lists.entries[1], lists.entries[2]
-    for i in range(out.size):
-        out[i] = 0.0
-    loss = 0.0
-    for c in range(lists.share.size):
-        entry, output, first = lists.ranges[c, 0], lists.ranges[c, 2], lists.ranges[c, 4]
-        m, size = lists.ranges[c, 1] - entry, lists.ranges[c, 5] - first
-        for i in range(size):
-            y[i] = state[lists.value[first + i]]
-        f, push = work[0], work[1]
-        attention_of_kind(state, entry, m, log_p, tokens, lists.entry_slot, f)
-        for k in range(m):
-            push[k] = rates[2] * f[k] * f[k] * math.exp(-log_p[entry + k])
-            first_of_row[k] = k * (size // m)
-        number = lists.output_number[output : lists.ranges[c, 3]]
-        loss += lists.share[c] * _expected_step(tokens[entry : entry + m], 0, number, y, first_of_row, change, work)
-        for i in range(size):
-            out[lists.value[first + i]] += rates[0] * lists.drive[first + i] * change[i]
-        for k in range(m):
-            out[lists.entry_slot[entry + k]] += rates[1] * drive[entry + k] * push[k]
-    return loss
-
-
-@kernel(fastmath=REASSOCIATE)
-def _expected_step(tokens, own, number, values, first, change, work):
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def _expected_step(state, value, first, tokens, own, number, change, work):
     """Write the expected step of the rows of Y of one class to `change`; return its expected loss.
 
-    Row k of Y begins at first[k] in `values`. Each entry stands for as many tokens as `tokens` says, each output for as
-    many as `number` says; `own` is the output of the next token. Row 0 of `work` holds f; row 1 holds w, which becomes
-    the expected step of z; the others are scratch.
+    Entry k stands for tokens[k] tokens, output j for number[j] outputs; `own` is the output of the next token. Row 0 of
+    `work` holds f; row 1 holds w, which becomes the expected step of z; the others are scratch.
 
     Let a = Y^T f, y_k a row of Y, r = e_n - alpha, and let a prime be d/ds along token k at s = 0. Then
     f' = e_k - f_k f, f'' = -2 f_k e_k + (3 f_k^2 - 1) f, and the same holds for a with y_k in place of e_k. Only the
@@ -113,38 +71,31 @@ def _expected_step(tokens, own, number, values, first, change, work):
         r_first[j] = 0.0
         r_mean[j] = 0.0
     for k in range(m):
-        share, row = tokens[k] * f[k], values[first[k] : first[k] + C]
+        share = tokens[k] * f[k]
         for j in range(C):
-            a[j] += share * row[j]
+            a[j] += share * state[place(value, first[k] + j)]
     # Only differences of logits matter. Differences to the logit of the next token stay accurate at late times.
     origin = a[own]
     for j in range(C):
         a[j] -= origin
         r[j] = a[j]
-    exp_shifted(r)
-    alone = r[own]
-    r[own] = 0.0
-    others = 0.0
-    for j in range(C):
-        others += number[j] * r[j]
-    scale = 1.0 / (others + alone)
+    loss = softmax_error(r, own, number)
     b = 0.0  # a . r = f . g
     for j in range(C):
-        r[j] *= -scale
-        counted[j] = number[j] * r[j]
+        counted[j] = 0.0 if j == own else number[j] * r[j]
         b += counted[j] * a[j]
-    r[own] = others * scale
-    loss = math.log1p(others / alone)
 
     b_first = 0.0  # sum_k w_k f_k b'
     b_second = 0.0  # sum_k w_k b''
     f_second = 0.0  # sum_k w_k (3 f_k^2 - 1)
     square_second = 0.0  # sum_k w_k (4 f_k^2 - 1)
     for k in range(m):
-        fk, w, row, target = f[k], push[k], values[first[k] : first[k] + C], change[k * C : (k + 1) * C]
+        fk, w, target = f[k], push[k], change[k * C : (k + 1) * C]
         w_counted = w * tokens[k]
         a_second = 3.0 * fk * fk - 1.0
-        g, spread, y_prime, a_prime, a_double = _along_token(row, a, r, counted, own, fk, w_counted, r_prime, r_mean)
+        g, spread, y_prime, a_prime, a_double = _along_token(
+            state, value, first[k], a, r, counted, own, fk, w_counted, r_prime, r_mean
+        )
         b_prime = g - fk * b + a_prime
         ar_second = -2.0 * fk * g + a_second * b  # a'' . r
         loss += 0.5 * w_counted * (spread - ar_second)
@@ -161,31 +112,31 @@ def _expected_step(tokens, own, number, values, first, change, work):
         counted[j] = number[j] * r_mean[j]
     b_mean = (1.0 + square_second) * b - 2.0 * b_first + 0.5 * b_second
     for k in range(m):
-        row, target = values[first[k] : first[k] + C], change[k * C : (k + 1) * C]
-        dot = 0.0
+        target, dot = change[k * C : (k + 1) * C], 0.0
         for j in range(C):
-            dot += counted[j] * row[j]
+            dot += counted[j] * state[place(value, first[k] + j)]
             target[j] += f[k] * r_mean[j]
         push[k] += f[k] * (dot - f[k] * b_mean)
     return loss
 
 
 @kernel(fastmath=REASSOCIATE)
-def _along_token(y, a, r, counted, own, fk, w_counted, r_prime, r_second_sum):
+def _along_token(state, value, first, a, r, counted, own, fk, w_counted, r_prime, r_second_sum):
     """Write r' to `r_prime`, add w r'' to `r_second_sum`; return (y . r, Var_alpha a', y . r', a . r', a . r'').
 
-    alpha' = alpha (a' - <a'>), alpha'' = alpha ((a' - <a'>)^2 - Var a' + a'' - <a''>), <.> the mean over
+    y is the row of Y that begins at `first`. alpha' = alpha (a' - <a'>),
+    alpha'' = alpha ((a' - <a'>)^2 - Var a' + a'' - <a''>), <.> the mean over
     alpha. Logits are relative to that of the next token, a[own] = 0. The entries `own` of r' and r'' are minus
     the sum of the others, which avoids cancellation when alpha of the next token approaches 1.
     """
-    C, y_own, second_own = a.size, y[own], r_second_sum[own]
+    C, y_own, second_own = a.size, state[place(value, first + own)], r_second_sum[own]
     a_second = 3.0 * fk * fk - 1.0
     g = 0.0
     mean = 0.0
     square = 0.0
     mean_second = 0.0
     for j in range(C):
-        y_j = y[j] - y_own
+        y_j = state[place(value, first + j)] - y_own
         prime = y_j - fk * a[j]
         g += counted[j] * y_j
         mean -= counted[j] * prime
@@ -198,7 +149,7 @@ def _along_token(y, a, r, counted, own, fk, w_counted, r_prime, r_second_sum):
     a_dot = 0.0
     a_dot_second = 0.0
     for j in range(C):
-        y_j = y[j] - y_own
+        y_j = state[place(value, first + j)] - y_own
         away = y_j - fk * a[j] - mean
         second = away * away - spread - 2.0 * fk * y_j + a_second * a[j] - mean_second
         r_prime[j] = r[j] * away

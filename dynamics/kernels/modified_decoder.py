@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from snapdyn.dynamics.kernels.compilation import EXACT, Bools, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
-from snapdyn.dynamics.kernels.elementary import normalized_attention
+from snapdyn.dynamics.kernels.law import Structure, attention
 
 
 @kernel(fastmath=EXACT)
@@ -49,13 +49,8 @@ class Decoupled(NamedTuple):
     The state is [z of each different logit, V h of each kind].
     """
 
-    num_slots: int
-    indptr: Ints  # (C + 1,) entries of each kind
-    entry_kind: Ints  # (entries,)
-    entry_slot: Ints  # (entries,) state value of the logit
-    log_p: Floats  # (entries,)
-    multiplicity: Floats  # (entries,) tokens that the entry stands for
-    drive: Floats  # (entries,) p_n times the number of classes that drive one logit
+    lists: Structure  # without the values of Y
+    kind: Ints  # (entries,)
     is_own: Bools  # (entries,) whether a kind of several classes has a token for each of them
     prior: Floats  # (C,) of one class
     root: Floats  # (C,) square root of the number of classes of the kind
@@ -108,25 +103,25 @@ def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
 
 
 @kernel(fastmath=EXACT)
-def modified_decoder(state, out, lists, f, own_square, square):
-    """Write d(state)/dt to `out`; `lists` is a Decoupled, t counts batch-size-1 steps.
+def modified_decoder(state, out, decoupled, f, own_square, square, work):
+    """Write d(state)/dt to `out`; `decoupled` is a Decoupled, t counts batch-size-1 steps.
 
     Eq. (10): z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o sum_{k != n} a[n, k] (f_k - f_n (f_n . f_k)), with G and E' of
     the current attention. Eq. (44): (V h_n)' = eta_Y p_n V/(V-1+exp(V h_n)). Scratch: f (entries,), own_square (C,),
-    square (5, C, C).
+    square (5, C, C), work as in `law.attention`.
     """
-    C, num_slots, root = lists.prior.size, lists.num_slots, lists.root
-    indptr, entry_slot, entry_kind, tokens = lists.indptr, lists.entry_slot, lists.entry_kind, lists.multiplicity
-    row_indptr, row_entry = lists.row_indptr, lists.row_entry
+    C, root, kind, lists = decoupled.prior.size, decoupled.root, decoupled.kind, decoupled.lists
+    num_slots, indptr, slot, tokens = lists.num_slots, lists.indptr, lists.slot, lists.tokens
+    row_indptr, row_entry = decoupled.row_indptr, decoupled.row_entry
     u = state[num_slots:]
     G, M, L, inverse, a = square[0], square[1], square[2], square[3], square[4]
     for n in range(C):
-        part = slice(indptr[n], indptr[n + 1])
-        normalized_attention(state, entry_slot[part], lists.log_p[part], tokens[part], f[part])
-        out[num_slots + n] = scaled_h_rate(u[n], lists.eta_Y * lists.prior[n], lists.V)
+        scale = attention(n, state, lists, work)
+        out[num_slots + n] = scaled_h_rate(u[n], decoupled.eta_Y * decoupled.prior[n], decoupled.V)
         own_square[n] = 0.0
         for i in range(indptr[n], indptr[n + 1]):
-            if lists.is_own[i]:
+            f[i] = scale * work[0, i - indptr[n]]
+            if decoupled.is_own[i]:
                 own_square[n] += tokens[i] * f[i] * f[i]
     for i in range(num_slots):
         out[i] = 0.0
@@ -137,24 +132,26 @@ def modified_decoder(state, out, lists, f, own_square, square):
         entries = row_entry[row_indptr[row] : row_indptr[row + 1]]
         for i in entries:
             for j in entries:
-                G[entry_kind[i], entry_kind[j]] += tokens[i] * f[i] * f[j]
+                G[kind[i], kind[j]] += tokens[i] * f[i] * f[j]
     for i in range(C):
         for j in range(C):
             M[i, j] = root[i] * root[j] * G[i, j] + (own_square[i] if i == j else 0.0)
     spd_inverse(M, L, inverse)
-    gradient_coefficients(u, lists.V, root, own_square, inverse, lists.leading, L[0], a)
+    gradient_coefficients(u, decoupled.V, root, own_square, inverse, decoupled.leading, L[0], a)
     for row in range(row_indptr.size - 1):
         entries = row_entry[row_indptr[row] : row_indptr[row + 1]]
         for i in entries:
-            n = entry_kind[i]
+            n = kind[i]
             pull = 0.0
             for j in entries:
-                pull += a[n, entry_kind[j]] * f[j]
-            out[entry_slot[i]] += lists.eta_Z * lists.drive[i] * f[i] * pull
+                pull += a[n, kind[j]] * f[j]
+            out[slot[i]] += decoupled.eta_Z * lists.share[n] * f[i] * pull
     for n in range(C):
         overlap = 0.0
         for k in range(C):
             overlap += a[n, k] * G[n, k]
         for i in range(indptr[n], indptr[n + 1]):
-            out[entry_slot[i]] -= lists.eta_Z * lists.drive[i] * f[i] * f[i] * overlap
+            out[slot[i]] -= decoupled.eta_Z * lists.share[n] * f[i] * f[i] * overlap
+    for i in range(num_slots if lists.copies.size > 0 else 0):
+        out[i] /= lists.copies[i]
     return 0.0

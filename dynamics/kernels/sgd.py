@@ -9,46 +9,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
-from snapdyn.dynamics.kernels.elementary import exp_shifted, normalized_attention
+from snapdyn.dynamics.kernels.elementary import exp_shifted
+from snapdyn.dynamics.kernels.law import Entries, Outputs, Query, Structure, add_gradient, attention, mean_field
 from snapdyn.dynamics.kernels.optimizers import is_updated
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
-from snapdyn.dynamics.kernels.sequence_gradient import Logits, Target, add_gradient, add_gradient_4
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 class Classes(NamedTuple):
-    """The classes that batches are drawn from, as `systems.layout.Layout` has them, and tables of the sampler."""
+    """The classes that batches are drawn from, without lumped tokens, and tables of the sampler."""
 
-    num_slots: int
-    num_columns: int
-    last_multiplicity: float  # outputs that share the last column
-    indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
-    row: Ints  # (entries,) row of Y
-    slot: Ints  # (entries,) slot of z
-    log_p: Floats  # (entries,) ln P(l|n)
-    ones: Floats  # (entries,) tokens of a row: no tokens are lumped
-    prior: Floats  # (S,)
-    column: Ints  # (S,) output column of the next token
-    query_row: Ints  # (S,) row of the query token with the residual connection, else -1
-    query_entry: Ints  # (S,) entry that is the query token itself, else -1
+    lists: Structure  # is_first is false everywhere: gradients are added
     cumulative: Floats  # (S,) cumulative prior
     conditional: Floats  # (entries,) P_i/(P_i + ... + P_last) within the class
     log_q: Floats  # (entries,) ln(1 - min(conditional, 1 - conditional))
 
 
 class Scratch(NamedTuple):
-    """Working memory; m: most tokens of a class; L: number of sequences held at once, a multiple of 4."""
+    """Working memory; m: most tokens of a class; L: number of sequences held at once."""
 
     drawn: Ints  # (B,) drawn classes; B = 0 stands for the expectation over classes
-    places: Ints  # (2, m + 3)
+    places: Ints  # (2, m) slot and first value of the tokens that occur
     counts: Floats  # (m L,)
     f: Floats  # (m L,)
-    used_f: Floats  # (m + 3, 4)
-    g: Floats  # (2, m + 3)
-    r: Floats  # (8, columns)
     lanes: Floats  # (3, L)
+    work: Floats  # of `law.add_gradient`
 
 
 class Record(NamedTuple):
@@ -100,26 +87,17 @@ def _rare_attention(z, slots, counts, f, a):
 
 
 @kernel(fastmath=EXACT, forceinline=True)
-def _tokens_that_occur(classes, n, f, first, places, used_f):
-    """Write rows, slots and f of the tokens in sequences first..first+3; return their number and the query's place.
-
-    f (m, sequences) belongs to class n; places is (2, >= m + 3), used_f is (>= m + 3, 4). Tokens with f = 0 are added
-    until the number is a multiple of four; the query's place is -1 where the query does not occur.
-    """
-    start, used, query_position = classes.indptr[n], 0, -1
-    for i in range(f.shape[0]):
-        f0, f1, f2, f3 = f[i, first], f[i, first + 1], f[i, first + 2], f[i, first + 3]
-        if f0 + f1 + f2 + f3 > 0.0:
-            if start + i == classes.query_entry[n]:
+def _tokens_that_occur(lists, n, f, places, work):
+    """Write slot, first value and f of the tokens with f > 0, (m,), to `places` and `work`; return their number and
+    the place of the query among them (-1: it does not occur)."""
+    start, used, query_position = lists.indptr[n], 0, -1
+    for i in range(f.size):
+        if f[i] > 0.0:
+            if i == lists.query[n, 1]:
                 query_position = used
-            places[0, used] = classes.row[start + i]
-            places[1, used] = classes.slot[start + i]
-            used_f[used, 0], used_f[used, 1], used_f[used, 2], used_f[used, 3] = f0, f1, f2, f3
+            places[0, used], places[1, used] = lists.slot[start + i], lists.first[start + i]
+            work[0, used], work[1, used] = f[i], f[i]
             used += 1
-    while used % 4:
-        places[0, used], places[1, used] = places[0, 0], places[1, 0]
-        used_f[used] = 0.0
-        used += 1
     return used, query_position
 
 
@@ -129,77 +107,52 @@ def batch_gradient(stream, state, gradient, classes, seq_len, scratch):
 
     `seq_len` is the number of contextual tokens, 0 for infinite sequences.
     """
-    drawn, places, used_f, g, r = scratch.drawn, scratch.places, scratch.used_f, scratch.g, scratch.r
-    num_slots, columns = classes.num_slots, classes.num_columns
-    z = state[:num_slots]
-    dY = gradient[num_slots:].reshape((-1, columns))
-    logits = Logits(state[num_slots:].reshape((-1, columns)), dY, gradient[:num_slots])
+    lists, drawn, places, work = classes.lists, scratch.drawn, scratch.places, scratch.work
     B = drawn.size
     draw_classes(stream, classes.cumulative, drawn)
     loss = 0.0
     i = 0
-    while i < (B if B > 0 else classes.prior.size):
+    while i < (B if B > 0 else lists.share.size):
         n = drawn[i] if B > 0 else i
         same = 1
         while i + same < B and drawn[i + same] == n:
             same += 1
         i += same
-        target = Target(classes.column[n], classes.last_multiplicity, classes.query_row[n])
-        part = slice(classes.indptr[n], classes.indptr[n + 1])
-        row, slot, m = classes.row[part], classes.slot[part], part.stop - part.start
+        outputs = Outputs(lists.value, lists.own[n], lists.number, lists.columns)
+        part = slice(lists.indptr[n], lists.indptr[n + 1])
+        slot, m = lists.slot[part], part.stop - part.start
         if seq_len == 0:
-            weight = same / B if B > 0 else classes.prior[n]
-            normalized_attention(z, slot, classes.log_p[part], classes.ones[part], g[0, :m])
-            position = classes.query_entry[n] - part.start if classes.query_entry[n] >= 0 else -1
-            loss += weight * add_gradient(logits, row, slot, g[0, :m], weight, target, position, g[1, :m], r[0])
+            weight = same / B if B > 0 else lists.share[n]
+            scale = attention(n, state, lists, work)
+            entries = Entries(slot, lists.first[part], lists.is_first[part])
+            query = Query(lists.query[n, 0], lists.query[n, 1], False)
+            of_class = add_gradient(state, gradient, entries, outputs, query, scale, (weight, weight), work)
+            loss += weight * of_class
             continue
         while same > 0:
             block = min(same, scratch.lanes.shape[1])
             same -= block
-            # Contiguous columns in fours, for vectors: sequences drawn beyond the block get no weight.
-            width = (block + 3) // 4 * 4
-            drawn_width = width if block > 4 else block
-            counts = scratch.counts[: m * drawn_width].reshape((m, drawn_width))
+            width = (block + 3) // 4 * 4 if block > 4 else block  # whole vectors; those beyond the block are left out
+            counts = scratch.counts[: m * width].reshape((m, width))
             f = scratch.f[: m * width].reshape((m, width))
             conditional, log_q = classes.conditional[part], classes.log_q[part]
             multinomial(stream, seq_len, conditional, log_q, counts, scratch.lanes.reshape(-1))
-            counted_attention(z, slot, counts, g[0, :m], scratch.lanes[0, :drawn_width], f)
-            f[:, block:] = 0.0
-            for first in range(0, block, 4):
-                lanes = min(block - first, 4)
-                used, position = _tokens_that_occur(classes, n, f, first, places, used_f)
-                rows, slots, weight = places[0, :used], places[1, :used], 1.0 / B
-                if lanes == 1:
-                    for k in range(used):
-                        g[0, k] = used_f[k, 0]
-                    of_lanes = add_gradient(
-                        logits, rows, slots, g[0, :used], weight, target, position, g[1, :used], r[0]
-                    )
-                else:
-                    of_lanes = add_gradient_4(
-                        logits,
-                        rows,
-                        slots,
-                        used_f[:used],
-                        lanes,
-                        weight,
-                        target,
-                        position,
-                        g[0, :used],
-                        r,
-                        scratch.lanes,
-                    )
-                loss += of_lanes / B
+            counted_attention(state, slot, counts, work[2, :m], scratch.lanes[0, :width], f)
+            for a in range(block):
+                used, position = _tokens_that_occur(lists, n, f[:, a], places, work)
+                entries = Entries(places[0, :used], places[1, :used], lists.is_first[:used])
+                query = Query(lists.query[n, 0], position, False)
+                loss += add_gradient(state, gradient, entries, outputs, query, 1.0, (1.0 / B, 1.0 / B), work) / B
     return loss
 
 
 @kernel(fastmath=EXACT)
-def row_sums(Y, last_multiplicity, sums):
+def row_sums(Y, number, sums):
     """sums = sum over all outputs of each row of Y, (rows,)."""
     for i in range(Y.shape[0]):
-        total = (last_multiplicity - 1.0) * Y[i, Y.shape[1] - 1]
+        total = 0.0
         for j in range(Y.shape[1]):
-            total += Y[i, j]
+            total += number[j] * Y[i, j]
         sums[i] = total
 
 
@@ -210,8 +163,8 @@ def sgd_steps(stream, descent, record, update, classes, seq_len, scratch, steps,
     `steps` is the last step of the run. Returns (step, saved, finite): finite is False when the loss at `step`, or the
     state after the update to `step`, is not finite.
     """
-    state, gradient, num_slots = descent.state, descent.gradient, classes.num_slots
-    Y = state[num_slots:].reshape((-1, classes.num_columns))
+    state, gradient, num_slots = descent.state, descent.gradient, classes.lists.num_slots
+    Y = state[num_slots:].reshape((-1, classes.lists.number.size))
     while True:
         keep = saved < record.steps.size and record.steps[saved] == step
         if step == stop and not (keep and step == steps):
@@ -228,10 +181,41 @@ def sgd_steps(stream, descent, record, update, classes, seq_len, scratch, steps,
                     for j in range(Y.shape[1]):
                         record.Y[saved, i, j] = Y[i, j]
             if record.row_sums.shape[0] > 0:
-                row_sums(Y, classes.last_multiplicity, record.row_sums[saved])
+                row_sums(Y, classes.lists.number, record.row_sums[saved])
             saved += 1
         if step == stop:
             return step, saved, True
         step += 1
+        if not is_updated(descent, update, num_slots, step):
+            return step, saved, False
+
+
+@kernel(fastmath=EXACT, nogil=True)
+def descent_steps(descent, update, rate, steps, record, saved_states, saved_loss, span, arguments):
+    """Make updates, saving the state at the steps in `record`; `span` is (step, stop, number of saves so far).
+
+    As `sgd_steps`, but with the gradient of the expectation over classes. `law.mean_field` computes this gradient;
+    `arguments` are its arguments after state and out, with rates of 1. `rate` (size,) is scratch. Returns (step, saved,
+    finite).
+    """
+    state, gradient, num_slots = descent.state, descent.gradient, arguments[0].num_slots
+    step, stop, saved = span
+    while True:
+        keep = saved < record.size and record[saved] == step
+        if step == stop and not (keep and step == steps):
+            return step, saved, True
+        loss = mean_field(state, rate, *arguments)
+        if not math.isfinite(loss):
+            return step, saved, False
+        if keep:
+            for i in range(state.size):  # in a loop, as `sgd_steps`
+                saved_states[saved, i] = state[i]
+            saved_loss[saved] = loss
+            saved += 1
+        if step == stop:
+            return step, saved, True
+        step += 1
+        for i in range(state.size):
+            gradient[i] += rate[i]
         if not is_updated(descent, update, num_slots, step):
             return step, saved, False

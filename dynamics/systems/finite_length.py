@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.dynamics.kernels.finite_length import FiniteLength, finite_length_mean_field
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
+from snapdyn.dynamics.kernels.finite_length import FINITE_LENGTH_ROWS, finite_length
 from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError, flag, whole
@@ -73,6 +74,8 @@ class FiniteLengthMeanField(MeanField):
     array([0.732 , 0.0285])
     """
 
+    compiled = integrator_of(finite_length, finite_length)
+
     def __init__(
         self,
         classes: SequenceClasses,
@@ -89,12 +92,6 @@ class FiniteLengthMeanField(MeanField):
             self.layout = build_layout(classes, self.z_initial, lump=False)
             self.size = self.layout.size
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
-        L = self.layout
-        self._scratch = scratch(8, max(L.max_support, L.num_columns)), scratch(L.max_support * L.num_columns)
-        self._arrays = FiniteLength(
-            L.indptr, L.num_slots + L.entry_row * L.num_columns, L.entry_slot, L.log_p, L.multiplicity, L.prior,
-            L.column, self._columns, self.eta_Y, self.eta_Z, self.inverse_length,
-        )  # fmt: skip
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
             raise InputError(
@@ -102,6 +99,12 @@ class FiniteLengthMeanField(MeanField):
                 f"second-order correction on these classes, received {seq_len} (count_noise {start:.4g}, above 1); use "
                 f"sgd with seq_len={seq_len}, which is exact, or longer sequences"
             )
+
+    def kernel_arguments(self) -> tuple[Any, ...]:
+        lists, rates, _ = super().kernel_arguments()
+        pairs = np.diff(lists.indptr) * np.diff(lists.output)[:, 0]
+        work = scratch(FINITE_LENGTH_ROWS, self.form.width)
+        return lists, np.append(rates, self.inverse_length), work, scratch(int(pairs.max()))
 
     def write_rate(
         self,
@@ -113,11 +116,13 @@ class FiniteLengthMeanField(MeanField):
     ) -> float:
         """Write d(state)/dt to `out`; ln P (on the layout), p_n and 1/(T-1) are by default those of the system."""
         self.check_values(state, out)
-        arrays = self._arrays
-        given: dict[str, Any] = {"log_p": log_p, "prior": prior, "inverse_length": inverse_length}
+        lists, rates, *memory = self._arguments
+        given: dict[str, Any] = {"log_p": log_p, "share": prior}
         if changed := {name: value for name, value in given.items() if value is not None}:
-            arrays = arrays._replace(**changed)
-        return float(finite_length_mean_field(state, out, arrays, *self._scratch))
+            lists = lists._replace(**changed)
+        if inverse_length is not None:
+            rates = np.append(rates[:2], inverse_length)
+        return float(finite_length(state, out, lists, rates, *memory))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         """count_noise (..., S), the parameter of the expansion: variance over squared mean of the token frequencies.

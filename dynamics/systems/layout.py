@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.mean_field.general import LANES
+from snapdyn.dynamics.kernels.law import LANES, Structure
 from snapdyn.errors import InputError
 from snapdyn.memory import require_memory
 
 Bools = NDArray[np.bool_]
 
+NONE = -1
 MAY_LACK = ("query_row", "query_entry", "row_of_token")  # -1 where there is none
 
 
@@ -91,34 +91,57 @@ class Layout:
         """Largest number of entries of a class."""
         return int(np.diff(self.indptr).max())
 
-    @property
-    def rows_of_one_class(self) -> Bools:
-        """Which rows of Y only one class has an entry in, (num_rows,)."""
-        return np.asarray(np.bincount(self.entry_row, minlength=self.num_rows) == 1)
-
     @cached_property
-    def kernel_arrays(self) -> tuple[Any, ...]:
-        """Arrays of `kernels.mean_field.general.mean_field`, the same for all rates."""
-        query_start = np.where(self.query_row < 0, -1, self.num_slots + self.query_row * self.num_columns)
-        starts, ends = self.num_slots + self.entry_row * self.num_columns, (self.indptr[:-1], self.indptr[1:])
-        return (
-            np.stack([starts, self.entry_slot, self.entry_first]).astype(np.uint32),
-            np.stack([self.log_p, self.multiplicity]),
-            np.stack([*ends, self.column, query_start, self.query_entry, self.query_first], axis=1),
-            self.prior,
+    def lists(self) -> Structure:
+        """Arguments of the law: classes, entries and outputs of this table."""
+        S, columns, number = self.prior.size, self.num_columns, np.ones(self.num_columns)
+        number[-1] = self.last_column_multiplicity
+        query_first = np.where(self.query_row < 0, NONE, self.num_slots + self.query_row * columns)
+        query_entry = np.where(self.query_entry < 0, NONE, self.query_entry - self.indptr[:-1])
+        return Structure(
+            num_slots=self.num_slots,
+            indptr=self.indptr,
+            slot=self.entry_slot.astype(np.uint32),
+            log_p=self.log_p,
+            tokens=self.multiplicity,
+            first=(self.num_slots + self.entry_row * columns).astype(np.uint32),
+            is_first=self.entry_first,
+            value=None,
+            output=np.tile(np.array([0, columns]), (S, 1)),
+            own=self.column,
+            number=number,
+            columns=np.ones(columns),
+            share=self.prior,
+            query=np.stack([query_first, query_entry, self.query_first], axis=1),
+            copies=np.empty(0),
         )
 
-    @cached_property
-    def slots_are_entries(self) -> bool:
-        """Whether every query has one class."""
-        return np.array_equal(self.entry_slot, np.arange(self.num_slots))
+    @property
+    def width(self) -> int:
+        """Width of the scratch rows of the law."""
+        return max(self.max_support + LANES, self.num_columns)
+
+    @property
+    def value_of_z(self) -> Ints:
+        """Place in the state of every logit in classes.z_coordinates, (nz,)."""
+        return self.slot_of_z
 
     @cached_property
-    def scratch_width(self) -> int:
-        """Width of the scratch rows of `kernels.mean_field.general.mean_field`."""
-        if self.num_columns == 3:  # `three_column_rate` needs scratch for all classes at once
-            return max(self.entry_row.size + LANES, 4 * self.prior.size)
-        return max(self.max_support + LANES, self.num_columns)
+    def tokens_of_rows(self) -> Floats:
+        """Number of tokens of each row of Y, (num_rows,)."""
+        tokens = np.ones(self.num_rows)
+        tokens[self.entry_row] = self.multiplicity
+        return tokens
+
+    def sums_of_Y(self, values: Floats) -> Floats:
+        """Sums over all outputs, (..., num_rows), of values of Y, (..., num_rows * num_columns)."""
+        return np.asarray(values.reshape(*values.shape[:-1], self.num_rows, self.num_columns) @ self.lists.number)
+
+    def sums_of_z(self, values: Floats) -> Floats:
+        """Sums over all tokens of each query, (..., Q), of values on the slots, (..., num_slots)."""
+        first_slots = np.flatnonzero(np.diff(self.slot_query, prepend=-1))
+        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges
+            return np.asarray(np.add.reduceat(self.slot_multiplicity * values, first_slots, axis=-1))
 
     def z_support(self, slots: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""
@@ -130,14 +153,12 @@ class Layout:
         slots[self.slot_of_z] = z[classes.z_coordinates]
         return slots
 
-    def slot_name(self, slot: int, classes: SequenceClasses) -> str:
-        """Name of a slot, for messages."""
-        token = classes.z_coordinates[1][int(np.flatnonzero(self.slot_of_z == slot)[0])]
-        return f"z[query {classes.queries[self.slot_query[slot]]}, token {token}]"
-
-    def decoder_name(self, index: int) -> str:
-        """Name of a decoder value (index into the flat Y), for messages."""
-        row, column = divmod(index, self.num_columns)
+    def value_name(self, index: int, classes: SequenceClasses) -> str:
+        """Name of a state value, for messages."""
+        if index < self.num_slots:
+            token = classes.z_coordinates[1][int(np.flatnonzero(self.slot_of_z == index)[0])]
+            return f"z[query {classes.queries[self.slot_query[index]]}, token {token}]"
+        row, column = divmod(index - self.num_slots, self.num_columns)
         output = self.output_token[column]
         return f"Y[token {self.row_token[row]}, output {output if output >= 0 else 'shared'}]"
 
@@ -259,10 +280,3 @@ def _with_query_rows(queries: Ints, row_of_token: Ints, row_token: Ints) -> tupl
     missing = queries[wider[queries] < 0]
     wider[missing] = row_token.size + np.arange(missing.size)
     return wider, np.concatenate([row_token, missing])
-
-
-def z_row_sums(layout: Layout, values: Floats) -> Floats:
-    """Largest |sum_l value_ml| over queries m, (...), of values on the slots (..., num_slots)."""
-    first_slots = np.flatnonzero(np.diff(layout.slot_query, prepend=-1))
-    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges
-        return np.abs(np.add.reduceat(layout.slot_multiplicity * values, first_slots, axis=-1)).max(axis=-1)

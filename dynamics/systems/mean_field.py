@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.mean_field import tiled
-from snapdyn.dynamics.kernels.mean_field.general import (
-    mean_field_of_any_columns,
-    mean_field_of_three_columns,
-    three_column_rate,
-)
+from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
-from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key, z_row_sums
+from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
+from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
 from snapdyn.errors import flag, positive, whole
 from snapdyn.memory import scratch
-from snapdyn.parallel import cores
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
@@ -63,8 +58,8 @@ class MeanField(System):
     """
 
     shares_logits = True
-    compiled = integrator_of(mean_field_of_any_columns, mean_field_of_any_columns)
-    compiled_for_three_columns = integrator_of(three_column_rate, mean_field_of_three_columns)
+    compiled = integrator_of(mean_field, mean_field)
+    quotient: KindsQuotient | None = None  # of a reduced system
 
     def __init__(
         self,
@@ -91,13 +86,46 @@ class MeanField(System):
         if not self.carries_quotient:
             self._require_indices()
 
+    def on_kinds(self, kinds: Kinds) -> MeanField:
+        """This system with one value in place of all that stay equal; observables are those of all classes.
+
+        Arrays with the size of all classes (`z_support`, `decoder`, `full_state`) are made when they are asked for.
+        """
+        small = copy.copy(self)
+        for name in ("size", "_arguments", "initial_logits", "value_of_z", "value_of_decoder", "reductions"):
+            vars(small).pop(name, None)
+        small._take_kinds(kinds)
+        return small
+
+    def _take_kinds(self, kinds: Kinds) -> None:
+        V, residual = self.classes.vocab_size, self.residual
+        self.quotient = self.classes.kept.get_or_make(
+            ("quotient", residual), self.start_key, lambda: quotient_of(kinds, V, residual)
+        )
+        # Share of each state value in mean squares over the full state, which decide on a step.
+        weights = self.quotient.lists.copies
+        if self.needs_quotient:
+            # Weighted by their copies, N^2 values of Y that hardly move would hide errors of the N that matter: with
+            # 10^9 classes, an error of 10^4 tolerances in the own next token. No full run is there to agree with.
+            weights = np.ones(weights.size)
+        self.norm_weights = weights / weights.sum()
+
+    @property
+    def form(self) -> Layout | KindsQuotient:
+        """How the state is laid out: for all classes, or for kinds of classes."""
+        return self.layout if self.quotient is None else self.quotient
+
+    @property
+    def holds_kinds(self) -> bool:  # type: ignore[override]
+        return self.quotient is not None and self.carries_quotient
+
     @property
     def needs_quotient(self) -> bool:
         """Whether the state of all classes is so large that, by default, its quotient by declared kinds is integrated.
 
         In this case no run needs to make steps of the full system.
         """
-        return self.carries_quotient and self.size > LARGEST_FULL
+        return self.carries_quotient and self.size_of_all > LARGEST_FULL
 
     @cached_property
     def z_initial(self) -> Floats:  # type: ignore[override]
@@ -129,27 +157,29 @@ class MeanField(System):
     @cached_property
     def size(self) -> int:
         """Number of state values."""
+        return self.size_of_all if self.quotient is None else self.quotient.size
+
+    @property
+    def size_of_all(self) -> int:
+        """Number of state values of all classes."""
         if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
             return self.classes.exchangeable.size(self.classes.vocab_size)
         return self.layout.size
 
     @property
     def multiplications(self) -> float:
-        # Each entry of P meets each column of Y twice: in the outputs of its class, and in the rate of its logit.
-        return super().multiplications + 2.0 * self.layout.entry_row.size * self.layout.num_columns
+        # Each entry of P meets each output of its class twice: in the logits, and in the rate of its own logit.
+        lists = self.form.lists
+        return super().multiplications + 2.0 * float(np.diff(lists.indptr) @ np.diff(lists.output)[:, 0])
 
     @cached_property
     def initial_logits(self) -> Floats:
-        """(num_slots,) logits of the layout at t = 0."""
+        """(num_slots,) logits of the state at t = 0."""
+        if self.quotient is not None:
+            return self.quotient.kinds.start
         if not self.start_key:
             return np.zeros(self.layout.num_slots)
         return self.layout.slots(self.classes, self.z_initial)
-
-    @cached_property
-    def _columns(self) -> Floats:
-        columns = np.ones(self.layout.num_columns)
-        columns[-1] = self.layout.last_column_multiplicity
-        return columns
 
     def _require_indices(self) -> None:
         L = self.layout
@@ -157,19 +187,8 @@ class MeanField(System):
         whole(values, self.size, 0, LARGEST_STATE, "use fewer tokens or next tokens")
 
     @cached_property
-    def _constants_and_width(self) -> tuple[tuple[Any, ...], int]:
-        self._require_indices()
-        return rate_arguments(self.layout, self.eta_Y, self.eta_Z)
-
-    @cached_property
     def _arguments(self) -> tuple[Any, ...]:
         return self.kernel_arguments()
-
-    @cached_property
-    def _tiled(self) -> TiledRate | None:
-        L = self.layout
-        is_faster = tiled.is_tiling_faster(L.entry_row.size, L.num_columns, self.classes.num_classes, self.residual)
-        return TiledRate(L, self.eta_Y, self.eta_Z) if is_faster else None
 
     def initial_state(self) -> Floats:
         start = self.initial_logits  # asks for the memory first
@@ -178,145 +197,74 @@ class MeanField(System):
         return state
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        constants, width = self._constants_and_width
-        return *constants, scratch(4, width)
+        if self.quotient is None:
+            self._require_indices()
+        form = self.form
+        return form.lists, np.array([self.eta_Y, self.eta_Z]), scratch(WORK_ROWS, form.width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         self.check_values(state, out)
-        if self._tiled is not None:
-            return self._tiled.write(state, out)
-        if self.layout.num_columns == 3:
-            return mean_field_of_three_columns(state, out, *self._arguments)
-        return mean_field_of_any_columns(state, out, *self._arguments)
+        return float(mean_field(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))
 
     @property
     def num_logit_values(self) -> int:
-        return self.layout.num_slots
+        return self.form.num_slots
 
-    @property
+    @cached_property
     def value_of_z(self) -> Ints:
         """Index in the state of every logit in classes.z_coordinates, (nz,)."""
-        return self.layout.slot_of_z
+        if self.quotient is None:
+            return self.layout.slot_of_z
+        return logit_of_z(self.classes, self.quotient.kinds, self.z_initial)
 
     def z_support(self, state: Floats) -> Floats:
-        return self.layout.z_support(state[..., : self.layout.num_slots])
+        return state.take(self.value_of_z, axis=-1)
+
+    def full_state(self, state: Floats) -> Floats:
+        if self.quotient is None:
+            return state
+        slots = np.empty(self.layout.num_slots, np.int64)
+        slots[self.layout.slot_of_z] = self.value_of_z
+        return state.take(np.concatenate([slots, self.value_of_decoder.ravel()]), axis=-1)
+
+    @cached_property
+    def value_of_decoder(self) -> Ints:
+        """Index in the state of each value of Y, (rows, columns) in the layout of all classes."""
+        if self.quotient is None:
+            return np.arange(self.layout.num_slots, self.size).reshape(self.layout.num_rows, self.layout.num_columns)
+        return value_of_decoder(self.classes, self.layout, self.quotient, self.value_of_z)
 
     def decoder(self, state: Floats) -> Floats:
-        L = self.layout
-        return state[..., L.num_slots :].reshape(*state.shape[:-1], L.num_rows, L.num_columns)
+        if self.quotient is None:
+            L = self.layout
+            return state[..., L.num_slots :].reshape(*state.shape[:-1], L.num_rows, L.num_columns)
+        return state.take(self.value_of_decoder, axis=-1)
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return self.layout.row_of_token, self.layout.output_token
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        slots = state[..., : self.layout.num_slots]
+        form, slots = self.form, self.form.num_slots
         return {
-            "row sum of Y": np.abs(self.decoder(state) @ self._columns).max(axis=-1),
-            "row sum of Z": z_row_sums(self.layout, slots - self.initial_logits),
+            "row sum of Y": np.abs(form.sums_of_Y(state[..., slots:])).max(axis=-1),
+            "row sum of Z": np.abs(form.sums_of_z(state[..., :slots] - self.initial_logits)).max(axis=-1),
         }
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        L, S = self.layout, self.classes.num_classes
-        rows = np.abs(self.decoder(state)) @ self._columns
-        tokens = np.ones(L.num_rows)
-        tokens[L.entry_row] = L.multiplicity
+        form, slots = self.form, self.form.num_slots
+        terms, tokens = form.num_slots + form.lists.share.size + form.lists.number.size, self.classes.num_tokens
+        rows = form.sums_of_Y(np.abs(state[..., slots:]))
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
-        length = np.sqrt(rows**2 @ tokens)
-        logits = np.abs(state[..., : L.num_slots]) + np.abs(self.initial_logits)
-        z = z_row_sums(L, logits) + self.rate_ratio * (1.0 + length) ** 2
+        length = np.sqrt(rows**2 @ form.tokens_of_rows)
+        logits = form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self.initial_logits)).max(axis=-1)
         return {
-            "row sum of Y": ConservedSum(L.num_columns + S, float(self._columns.sum()), rows.max(axis=-1)),
-            "row sum of Z": ConservedSum(self.classes.num_tokens + S, float(self.classes.num_tokens), z),
+            "row sum of Y": ConservedSum(terms, float(self.classes.vocab_size), rows.max(axis=-1)),
+            "row sum of Z": ConservedSum(terms, float(tokens), logits + self.rate_ratio * (1.0 + length) ** 2),
         }
 
     def value_name(self, index: int) -> str:
-        L = self.layout
-        return L.slot_name(index, self.classes) if index < L.num_slots else L.decoder_name(index - L.num_slots)
-
-
-class TiledRate:
-    """Right-hand side for many output columns: prepared arrays, and threads over parts of them; no residual connection.
-
-    Parameters
-    ----------
-    layout : Layout
-    eta_Y : float
-        Learning rate of the decoder per batch-size-1 step.
-    eta_Z : float
-        Learning rate of the attention logits per batch-size-1 step.
-    threads : int or None
-        None: all cores that the process may use at the time of the call. Results do not depend on it.
-    """
-
-    def __init__(self, layout: Layout, eta_Y: float, eta_Z: float, threads: int | None = None) -> None:
-        self._layout, self._eta_Y, self._eta_Z, self._threads = layout, eta_Y, eta_Z, threads
-        order = np.argsort(layout.entry_row, kind="stable")
-        classes = np.repeat(np.arange(layout.prior.size), np.diff(layout.indptr))
-        self._class_by_row = classes[order].astype(np.uint32)
-        self._place = np.empty(order.size, np.uint32)
-        self._place[order] = np.arange(order.size)
-        self._slots = layout.entry_slot.astype(np.uint32)
-        counts = np.bincount(layout.entry_row, minlength=layout.num_rows)
-        self._row_start = np.concatenate([[0], np.cumsum(counts)])
-        self._row_multiplicity = np.zeros(layout.num_rows)
-        self._row_multiplicity[layout.entry_row] = layout.multiplicity
-        self._f, self._f_by_row, self._g_by_row = np.empty((3, order.size))
-        self._losses = np.empty(layout.prior.size)
-        self._tiles = np.empty((-(-layout.num_columns // tiled.TILE), layout.prior.size, tiled.TILE))
-
-    def write(self, state: Floats, out: Floats) -> float:
-        """Write d(state)/dt to `out`; return the loss -sum_n p_n ln alpha_n[next]."""
-        threads = cores() if self._threads is None else self._threads
-        if threads == 1:
-            return self._write(state, out, 1, map)
-        with ThreadPoolExecutor(threads) as pool:
-            return self._write(state, out, threads, pool.map)
-
-    def _write(self, state: Floats, out: Floats, threads: int, each: Callable[..., Any]) -> float:
-        L, tiles = self._layout, self._tiles
-        shape = L.num_rows, L.num_columns
-        Y, rate = state[L.num_slots :].reshape(shape), out[L.num_slots :].reshape(shape)
-        rows = self._row_start, self._class_by_row
-
-        def in_parts(run: Callable[..., None], bounds: Ints, *arguments: Any) -> None:
-            for _ in each(lambda first, last: run(first, last, *arguments), bounds[:-1], bounds[1:]):
-                pass
-
-        def by_work(starts: Ints) -> Ints:
-            """Bounds of parts with about equal numbers of entries."""
-            inner = np.searchsorted(starts, np.arange(1, threads) * starts[-1] / threads)
-            return np.concatenate([[0], inner, [starts.size - 1]])
-
-        of_classes = by_work(L.indptr)
-        in_parts(
-            tiled.attention_pass,
-            *(of_classes, state, L.indptr, self._slots, self._place, L.log_p, L.multiplicity, self._f, self._f_by_row),
-        )
-        in_parts(
-            tiled.logits_pass,
-            *(np.arange(len(tiles) + 1), Y, *rows, self._row_multiplicity, self._f_by_row, tiles),
-        )
-        in_parts(
-            tiled.error_pass,
-            *(of_classes, L.num_columns, L.column, L.last_column_multiplicity, L.prior, tiles, self._losses),
-        )
-        in_parts(
-            tiled.decoder_pass,
-            *(by_work(self._row_start), Y, *rows, self._f_by_row, L.last_column_multiplicity, self._eta_Y, tiles),
-            *(self._g_by_row, rate),
-        )
-        tiled.attention_rate_pass(
-            L.indptr, self._slots, self._place, L.multiplicity, self._f, self._g_by_row, self._eta_Z, out[: L.num_slots]
-        )
-        return float(self._losses.sum())
-
-
-def rate_arguments(layout: Layout, eta_Y: float, eta_Z: float) -> tuple[tuple[Any, ...], int]:
-    """Arguments of `kernels.mean_field.general.mean_field` after state and out, and the width of its scratch."""
-    L = layout
-    numbers = [L.num_slots, L.num_columns, L.last_column_multiplicity, eta_Y, eta_Z, L.slots_are_entries]
-    return (*L.kernel_arrays, np.array(numbers)), L.scratch_width
+        return self.form.value_name(index, self.classes)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats, SequenceClasses, require_independent
+from snapdyn.dynamics.classes.kinds import Kinds
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
+from snapdyn.dynamics.kernels.compilation import Bools
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.systems.base import (
@@ -16,7 +19,8 @@ from snapdyn.dynamics.systems.base import (
     checked_classes,
     require_one_class_per_next_token,
 )
-from snapdyn.dynamics.systems.layout import build_layout, start_key, z_row_sums
+from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
+from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of
 from snapdyn.errors import choice, positive
 from snapdyn.memory import scratch
 
@@ -54,6 +58,7 @@ class ModifiedDecoder(System):
     array([0.0124, 0.298 ])
     """
 
+    shares_logits = True
     compiled = integrator_of(modified_decoder)
 
     def __init__(
@@ -75,82 +80,118 @@ class ModifiedDecoder(System):
         require_independent(classes.gram(self.z_initial))
         self.layout = L = build_layout(classes, self.z_initial)
         S = classes.num_classes
-        self.size = L.num_slots + S
-        self._start = L.slots(classes, self.z_initial)
-        by_row = np.argsort(L.entry_row, kind="stable")
         row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
-        classes_of = np.repeat(np.arange(S), np.diff(L.indptr))
-        self._lists = Decoupled(
-            num_slots=L.num_slots,
-            indptr=L.indptr,
-            entry_kind=classes_of,
-            entry_slot=L.entry_slot,
-            log_p=L.log_p,
-            multiplicity=L.multiplicity,
-            drive=L.prior[classes_of],
-            is_own=np.zeros(by_row.size, np.bool_),
-            prior=L.prior,
-            root=np.ones(S),
+        by_row = np.argsort(L.entry_row, kind="stable")
+        no_own, ones = np.zeros(by_row.size, np.bool_), np.ones(S)
+        self._set_form(L, L.slots(classes, self.z_initial), L.slot_of_z, np.arange(S), no_own, ones, row_indptr, by_row)
+
+    def _set_form(
+        self,
+        form: Layout | KindsQuotient,
+        start: Floats,
+        value_of_z: Ints,
+        kind: Ints,
+        is_own: Bools,
+        number: Floats,
+        row_indptr: Ints,
+        row_entry: Ints,
+    ) -> None:
+        """Lay the state out for all classes, or for kinds of classes, `number` of each; `kind` (S,) is that of a class.
+
+        `row_entry` lists the entries of each token that several kinds, or several classes of a kind, have.
+        """
+        self.form, self._start, self.value_of_z, self._kind = form, start, value_of_z, kind
+        self.size = form.num_slots + number.size
+        lists = form.lists
+        self._decoupled = Decoupled(
+            lists=lists._replace(value=None),
+            kind=np.repeat(np.arange(number.size), np.diff(lists.indptr)),
+            is_own=is_own,
+            prior=lists.share / number,
+            root=np.sqrt(number),
             row_indptr=row_indptr.astype(np.int64),
-            row_entry=by_row,
-            V=float(classes.vocab_size),
+            row_entry=row_entry,
+            V=float(self.classes.vocab_size),
             eta_Y=self.eta_Y,
             eta_Z=self.eta_Z,
-            leading=beta == "leading",
+            leading=self.beta == "leading",
         )
         self._arguments = self.kernel_arguments()
 
+    def on_kinds(self, kinds: Kinds) -> ModifiedDecoder:
+        """This system with one value of z for all that stay equal, and one of V h for each kind."""
+        small, classes = copy.copy(self), self.classes
+        vars(small).pop("reductions", None)
+        quotient: KindsQuotient = classes.kept.get_or_make(
+            ("quotient", False), self.start_key, lambda: quotient_of(kinds, classes.vocab_size)
+        )
+        shared = np.concatenate([kinds.entries(c)[0] for c in range(kinds.number.size)])
+        is_own = quotient.lists.slot >= kinds.first_own[0]
+        small._set_form(
+            quotient,
+            kinds.start,
+            logit_of_z(classes, kinds, self.z_initial),
+            kinds.members().kind,
+            is_own,
+            kinds.number.astype(np.float64),
+            np.cumsum([0, *np.bincount(shared, minlength=kinds.like_shared.size)]),
+            np.flatnonzero(~is_own)[np.argsort(shared, kind="stable")],
+        )
+        copies = np.concatenate([kinds.copies, kinds.number])
+        small.norm_weights = copies / copies.sum()
+        return small
+
     @property
     def multiplications(self) -> float:
-        # The Gram matrix, of each entry with each class, and the products and the inverse of S x S matrices.
-        S = self.classes.num_classes
-        return super().multiplications + S * (self.layout.entry_row.size + 3.0 * S**2)
+        # The Gram matrix, of each entry with each class, and the products and the inverse of C x C matrices.
+        C = self._decoupled.prior.size
+        return super().multiplications + C * (self._decoupled.kind.size + 3.0 * C**2)
 
     def initial_state(self) -> Floats:
-        state = np.zeros(self.size)
-        state[: self.layout.num_slots] = self._start
-        return state
+        return np.concatenate([self._start, np.zeros(self._decoupled.prior.size)])
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return decoupled_arguments(self._lists)
+        lists, C = self._decoupled, self._decoupled.prior.size
+        return lists, scratch(lists.kind.size), scratch(C), scratch(5, C, C), scratch(2, self.form.width)
 
     def write_rate(self, state: Floats, out: Floats) -> float:
         self.check_values(state, out)
-        return modified_decoder(state, out, *self._arguments)
+        return float(modified_decoder(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
         self.check_values(state)
-        u, V = state[self.layout.num_slots :], self.classes.vocab_size
-        return float(self.classes.prior @ np.log1p((V - 1) * np.exp(-u)))
+        u, V = state[self.form.num_slots :], self.classes.vocab_size
+        return float(self.form.lists.share @ np.log1p((V - 1) * np.exp(-u)))
 
     @property
     def num_logit_values(self) -> int:
-        return self.layout.num_slots
+        return self.form.num_slots
 
     def z_support(self, state: Floats) -> Floats:
-        return self.layout.z_support(state[..., : self.layout.num_slots])
+        return state.take(self.value_of_z, axis=-1)
+
+    def full_state(self, state: Floats) -> Floats:
+        slots = np.empty(self.layout.num_slots, np.int64)
+        slots[self.layout.slot_of_z] = self.value_of_z
+        return state.take(np.concatenate([slots, self.form.num_slots + self._kind]), axis=-1)
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        return {"h": state[..., self.layout.num_slots :] / self.classes.vocab_size}
+        return {"h": state.take(self.form.num_slots + self._kind, axis=-1) / self.classes.vocab_size}
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        return {"row sum of Z": z_row_sums(self.layout, state[..., : self.layout.num_slots] - self._start)}
+        change = state[..., : self.form.num_slots] - self._start
+        return {"row sum of Z": np.abs(self.form.sums_of_z(change)).max(axis=-1)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        slots, tokens = self.layout.num_slots, self.classes.num_tokens
+        slots, tokens = self.form.num_slots, self.classes.num_tokens
         lead = np.abs(state[..., slots:]).max(axis=-1)
-        scale = (
-            z_row_sums(self.layout, np.abs(state[..., :slots]) + np.abs(self._start))
-            + self.rate_ratio * (1.0 + lead) ** 2
-        )
+        logits = self.form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self._start)).max(axis=-1)
+        scale = logits + self.rate_ratio * (1.0 + lead) ** 2
         return {"row sum of Z": ConservedSum(tokens + self.classes.num_classes, float(tokens), scale)}
 
     def value_name(self, index: int) -> str:
-        slots = self.layout.num_slots
-        return self.layout.slot_name(index, self.classes) if index < slots else f"V h of class {index - slots}"
-
-
-def decoupled_arguments(lists: Decoupled) -> tuple[Any, ...]:
-    """Arguments of `kernels.modified_decoder` after state and out, with new scratch arrays."""
-    C = lists.prior.size
-    return lists, scratch(lists.log_p.size), scratch(C), scratch(5, C, C)
+        slots = self.form.num_slots
+        if index < slots:
+            return self.form.value_name(index, self.classes)
+        kinds = "class" if self.form is self.layout else "classes of kind"
+        return f"V h of {kinds} {index - slots}"

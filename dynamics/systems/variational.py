@@ -16,16 +16,10 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.mean_field.general import mean_field
-from snapdyn.dynamics.kernels.mean_field.jacobian import (
-    SCRATCH_ROWS,
-    mean_field_jacobian,
-    mean_field_sensitivity,
-    mean_field_sensitivity_steps,
-)
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, sensitivity, sensitivity_steps, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
-from snapdyn.dynamics.systems.mean_field import MeanField, rate_arguments
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.errors import InputError
 from snapdyn.memory import require_memory, scratch
 
@@ -118,11 +112,11 @@ class MeanFieldSensitivity(SensitivitySystem):
     are lumped only where the parameters are rates: a direction may tell equal tokens apart.
     """
 
-    compiled = integrator_of(mean_field_sensitivity)
+    compiled = integrator_of(sensitivity)
 
     @property
     def stepper(self) -> Any:
-        return mean_field_sensitivity_steps
+        return sensitivity_steps
 
     def __init__(self, base: MeanField, directions: list[Direction]) -> None:
         super().__init__(base, directions)
@@ -131,7 +125,7 @@ class MeanFieldSensitivity(SensitivitySystem):
         self.layout, self.base_size = L, L.size
         self.size = (1 + len(directions)) * L.size
         require_memory(f"{len(directions)} derivatives of {L.size} values", 160.0 * self.size, "fewer parameters")
-        self._constants, self._width = rate_arguments(L, base.eta_Y, base.eta_Z)
+        self._constants = L.lists, np.array([base.eta_Y, base.eta_Z])
         k = len(directions)
         self._log_p_changes, self._of_rates = np.zeros((k, L.log_p.size)), np.zeros((k, 2))
         classes = base.classes
@@ -158,28 +152,25 @@ class MeanFieldSensitivity(SensitivitySystem):
         return self._start.ravel().copy()
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        spare = scratch(SCRATCH_ROWS, self._width)
-        work = scratch(4, self._width)
-        return self.base_size, *self._constants, work, spare, self._log_p_changes, self._of_rates
+        work = scratch(TANGENT_ROWS, self.layout.width)
+        return self.base_size, *self._constants, work, self._log_p_changes, self._of_rates
 
     def write_rate(self, state: Floats, out: Floats) -> None:
-        mean_field_sensitivity(state, out, *self._arguments)
+        sensitivity(state, out, *self._arguments)
 
     def z_of(self, states: Floats) -> Floats:
         return self.layout.z_support(states[..., : self.layout.num_slots])
 
     def losses(self, states: Floats) -> tuple[Floats, Floats]:
         n, k = self.base_size, len(self.directions)
-        arguments, spare = (*self._constants, scratch(4, self._width)), scratch(SCRATCH_ROWS, self._width)
+        arguments = *self._constants, scratch(TANGENT_ROWS, self.layout.width)
         out = scratch(n)
         values, derivatives = np.empty(len(states)), np.empty((len(states), k))
         for row, state in enumerate(np.ascontiguousarray(states)):
             blocks = state.reshape(1 + k, n)
             values[row] = mean_field(blocks[0], out, *arguments)
             for i in range(k):
-                derivatives[row, i] = mean_field_jacobian(
-                    blocks[0], blocks[1 + i], out, *self._constants, spare, self._log_p_changes[i]
-                )
+                derivatives[row, i] = tangent(blocks[0], blocks[1 + i], out, *arguments, self._log_p_changes[i])
         return values, derivatives * self.scales
 
 

@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
+from snapdyn.dynamics.kernels.law import WORK_ROWS
 from snapdyn.dynamics.kernels.optimizers import Descent, Update
-from snapdyn.dynamics.kernels.quotient import quotient_descent_steps
-from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, row_sums, sgd_steps
-from snapdyn.dynamics.symmetry.reduction import LARGEST_SHARE, is_large, reduced
-from snapdyn.dynamics.symmetry.systems import MeanFieldQuotient
-from snapdyn.dynamics.systems.layout import Layout, build_layout, z_row_sums
+from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, descent_steps, row_sums, sgd_steps
+from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.training.settings import Init, SGDSettings, seed_list
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import list_of, optional_function, whole
@@ -50,10 +49,8 @@ def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
     for start, stop in pairwise(L.indptr):
         conditional[start:stop] = P[start:stop] / np.cumsum(P[start:stop][::-1])[::-1]
     log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
-    return L, Classes(
-        L.num_slots, L.num_columns, L.last_column_multiplicity, L.indptr, L.entry_row, L.entry_slot, L.log_p,
-        L.multiplicity, L.prior, L.column, L.query_row, L.query_entry, cumulative / cumulative[-1], conditional, log_q,
-    )  # fmt: skip
+    lists = L.lists._replace(is_first=np.zeros(L.log_p.size, np.bool_))
+    return L, Classes(lists, cumulative / cumulative[-1], conditional, log_q)
 
 
 def recorded_bytes(settings: SGDSettings) -> float:
@@ -110,38 +107,32 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
         row_sums=np.empty((0 if adam else steps.size, L.num_rows)),
     )
     first_sums = np.empty(L.num_rows)
-    row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.last_column_multiplicity, first_sums)
+    row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.lists.number, first_sums)
     descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
     update = Update(adam, settings.eta_Y, settings.eta_Z, settings.momentum)
     batch_size, widest = settings.batch_size or 0, L.max_support
     at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
     memory = Scratch(
         drawn=np.empty(batch_size, np.int64),
-        places=np.empty((2, widest + 3), np.int64),
+        places=np.empty((2, widest), np.uint32),
         counts=scratch(widest * at_once),
         f=scratch(widest * at_once),
-        used_f=scratch(widest + 3, 4),
-        g=scratch(2, widest + 3),
-        r=scratch(8, L.num_columns),
         lanes=scratch(3, at_once),
+        work=scratch(WORK_ROWS, L.width),
     )
     samples = batch_size or classes.num_classes
     steps_at_once = max(1, OPERATIONS_AT_ONCE // (3 * samples * (widest * L.num_columns + 100) + 3 * L.size))
     advance = partial(sgd_steps, stream, descent, record, update, tables, settings.seq_len or 0, memory, settings.steps)
     step, saved, status = run_in_portions(settings.steps, steps_at_once, advance, stop)
 
-    def name_of(index: int) -> str:
-        slots = L.num_slots
-        return L.slot_name(index, classes) if index < slots else L.decoder_name(index - slots)
-
     z, invariants = record.z[:saved], {}
     if not adam:
         invariants = {
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
-            "row sum of Z": z_row_sums(L, z - z_initial[classes.z_coordinates]),
+            "row sum of Z": np.abs(L.sums_of_z(z - z_initial[classes.z_coordinates])).max(axis=-1),
         }
     return _trajectory(
-        settings, L, (step, saved, status), state, name_of, started,
+        settings, L, (step, saved, status), state, partial(L.value_name, classes=classes), started,
         z_support=L.z_support(z), z_initial=z_initial, loss=record.loss[:saved], invariants=invariants,
         Y=record.Y[:saved] if settings.save_decoder else None, stats={"state_size": L.size},
     )  # fmt: skip
@@ -170,7 +161,7 @@ def run_in_portions(
         return step, saved, "interrupted"
 
 
-def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
+def _on_representatives(settings: SGDSettings) -> MeanField | None:
     """The mean field with one value in place of all that stay equal, rates of 1; None if the run uses all values."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
@@ -180,13 +171,13 @@ def _on_representatives(settings: SGDSettings) -> MeanFieldQuotient | None:
         small = reduced(full)
     else:
         small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
-    return small if isinstance(small, MeanFieldQuotient) else None
+    return small if isinstance(small, MeanField) else None
 
 
 def _train_on_representatives(
     settings: SGDSettings,
     layout: Layout,
-    small: MeanFieldQuotient,
+    small: MeanField,
     stop: threading.Event,
     started: float,
 ) -> Trajectory:
@@ -198,21 +189,22 @@ def _train_on_representatives(
     rate, arguments = scratch(small.size), small.kernel_arguments()
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
-        made: tuple[int, int, bool] = quotient_descent_steps(
-            descent, update, small.num_logit_values, rate, settings.steps, record, states, loss,
-            (step, until, saved), arguments,
-        )  # fmt: skip
+        span = step, until, saved
+        made: tuple[int, int, bool] = descent_steps(
+            descent, update, rate, settings.steps, record, states, loss, span, arguments
+        )
         return made
 
-    at_once = max(1, OPERATIONS_AT_ONCE // (10 * (small.size + small.quotient.lists.drive.size)))
+    at_once = max(1, OPERATIONS_AT_ONCE // (10 * int(small.multiplications)))
     step, saved, status = run_in_portions(settings.steps, at_once, advance, stop)
     states = states[:saved]
     Y = None
     if settings.save_decoder:  # a row for every token, as without symmetries
-        Y = small.decoder(states)[:, small.full.layout.row_of_token[layout.row_token]]
+        Y = small.decoder(states)[:, small.layout.row_of_token[layout.row_token]]
+    name_of = partial(small.layout.value_name, classes=settings.classes)
     return _trajectory(
-        settings, layout, (step, saved, status), small.full_state(state), small.full.value_name, started,
-        z_support=small.z_support(states), z_initial=small.full.z_initial, loss=loss[:saved], Y=Y,
+        settings, layout, (step, saved, status), small.full_state(state), name_of, started,
+        z_support=small.z_support(states), z_initial=small.z_initial, loss=loss[:saved], Y=Y,
         invariants={} if adam else small.invariants(states), stats={"state_size": small.size},
     )  # fmt: skip
 

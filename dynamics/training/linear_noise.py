@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
-from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian_columns
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, jacobian
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
-from snapdyn.dynamics.systems.mean_field import rate_arguments
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.errors import positive, whole
 from snapdyn.memory import scratch
@@ -183,8 +182,8 @@ class LinearNoise(System):
         self.eta_Y, self.unit = mean.eta_Y, max(mean.eta_Y, mean.eta_Z)
         self.size = n + n * n
         L = mean.layout
-        self._rate_arguments, width = rate_arguments(L, mean.eta_Y, mean.eta_Z)
-        self._scratch, self._vector = scratch(SCRATCH_ROWS, width), scratch(n)
+        self._rate_arguments = L.lists, np.array([mean.eta_Y, mean.eta_Z]), scratch(TANGENT_ROWS, L.width)
+        self._vector = scratch(n)
         if mean.seq_len is not None:
             counts, self._weights = poisson_nodes(mean.seq_len * np.exp(L.log_p))  # per entry of the layout
             self._log_nodes = np.log(np.maximum(counts, np.finfo(np.float64).tiny) / mean.seq_len)
@@ -224,7 +223,7 @@ class LinearNoise(System):
         """A = dF/dx, (n, n)."""
         if self.mean.seq_len is None:  # 1.7 to 3.8 times faster than differences, for the whole computation
             columns = np.empty((x.size, x.size))
-            mean_field_jacobian_columns(x, self._vector, columns, *self._rate_arguments, self._scratch)
+            jacobian(x, self._vector, columns, *self._rate_arguments, np.empty(0))
             return columns.T
         return _central_differences(self.mean.write_rate, x).T
 

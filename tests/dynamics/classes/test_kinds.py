@@ -6,8 +6,8 @@ import pytest
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, random_classes, syn_medium
 from snapdyn.dynamics.classes.kinds import Kinds, ranks, recognised
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.symmetry.reduction import reduced
-from tests.dynamics.symmetry.helpers import plain, random_symmetric_classes
+from snapdyn.dynamics.systems.reduction import reduced
+from tests.dynamics.systems.helpers import plain, random_symmetric_classes
 
 
 def found_in(classes: SequenceClasses, z: Floats | None = None) -> Kinds | None:

@@ -11,7 +11,7 @@ import snapdyn as sd
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import plain
+from tests.dynamics.systems.helpers import plain
 
 ARRAYS = ("query", "next_token", "prior", "queries", "query_index", "next_tokens", "next_index")
 

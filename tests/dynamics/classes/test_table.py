@@ -24,7 +24,7 @@ from snapdyn.dynamics import (
 )
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import ROUNDING, gram_by_hand, sentence
-from tests.dynamics.symmetry.helpers import plain
+from tests.dynamics.systems.helpers import plain
 
 GOOD = np.array([[0.5, 0.5, 0.0], [0.0, 0.25, 0.75]])
 

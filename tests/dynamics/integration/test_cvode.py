@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.kernels.mean_field.jacobian import SCRATCH_ROWS, mean_field_jacobian
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import tolerance
@@ -25,7 +25,7 @@ from tests.dynamics.integration.helpers import tolerance
 def product(system: MeanField, state: Array, vector: Array) -> Array:
     *arguments, scratch = system.kernel_arguments()
     out = np.empty_like(state)
-    mean_field_jacobian(state, vector, out, *arguments, np.empty((SCRATCH_ROWS, scratch.shape[1])))
+    tangent(state, vector, out, *arguments, np.empty((TANGENT_ROWS, scratch.shape[1])), np.empty(0))
     return out
 
 

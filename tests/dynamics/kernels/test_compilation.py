@@ -14,14 +14,13 @@ from snapdyn.dynamics.kernels.compilation import COMPILATION
 
 # One compiled run in this process, one in a worker, and where its code is kept.
 CODE = """
-import os
-import numba
 import numpy as np
+from snapdyn.dynamics.kernels.compilation import cache_of_kernels
 from snapdyn.parallel import WorkerPool
 from snapdyn.validation.visits import recursion
 
 def run():
-    return float(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0]), numba.config.CACHE_DIR
+    return float(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0]), cache_of_kernels()
 
 if __name__ == "__main__":
     loss, folder = run()

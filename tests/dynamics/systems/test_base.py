@@ -23,7 +23,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.symmetry.reduction import reduced
+from snapdyn.dynamics.systems.reduction import reduced
 from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.systems.helpers import TWO_QUERIES

@@ -24,10 +24,10 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.reduction import reduced
 from snapdyn.errors import InputError
-from tests.dynamics.symmetry.helpers import plain, random_system
+from tests.dynamics.systems.helpers import plain, random_system
 
 
 def test_auto_reduces_what_is_large_and_symmetric() -> None:

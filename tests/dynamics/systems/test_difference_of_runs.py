@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn.dynamics import FiniteLengthMeanField, FrozenDecoder, integrate, log_times
+from snapdyn.dynamics import FrozenDecoder, integrate, log_times
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
-from tests.dynamics.symmetry.helpers import random_other, random_system
+from snapdyn.dynamics.systems.reduction import reduced
+from tests.dynamics.systems.helpers import random_other, random_system
 
 RTOL, ATOL, SAVES = 1e-8, 1e-10, 15
 SHIFT = 1e-5  # of a starting value
@@ -78,8 +78,7 @@ def test_runs_differ_less_than_two_errors(seed: int) -> None:
     """
     system, small = reducible(seed)
     times = end_times(system)
-    method = "DOP853" if isinstance(system, FiniteLengthMeanField) else "compiled"
-    full, ours = (integrate(system, times, method, RTOL, ATOL, reduce=on)(times) for on in (False, True))
+    full, ours = (integrate(system, times, "compiled", RTOL, ATOL, reduce=on)(times) for on in (False, True))
     exact = small.full_state(states(small, small.initial_state(), times, 1e-4 * RTOL)[0])
     bound = small.full_state(bound_of_difference(small, times))
     assert (np.abs(ours - full) <= bound).all()
@@ -95,7 +94,7 @@ def test_a_wrong_count_exceeds_the_bound(seed: int) -> None:
     times, start = end_times(system), small.initial_state()
     right, bound = states(small, start, times, RTOL)[0], bound_of_difference(small, times)
     lists, *rest = small.kernel_arguments()
-    name = "root" if hasattr(lists, "root") else "drive"
+    name = "root" if hasattr(lists, "root") else "share"
     changed = getattr(lists, name).copy()
     changed.ravel()[-1] += 1
     small.kernel_arguments = lambda: (lists._replace(**{name: changed}), *rest)

@@ -8,19 +8,12 @@ import numpy as np
 
 from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
-from snapdyn.dynamics.symmetry.quotient import bytes_of_quotient
-from snapdyn.dynamics.symmetry.systems import (
-    FiniteLengthQuotient,
-    FrozenDecoderQuotient,
-    MeanFieldQuotient,
-    ModifiedDecoderQuotient,
-    ReducedSystem,
-)
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
+from snapdyn.dynamics.systems.quotient import bytes_of_quotient
 from snapdyn.memory import affords
 
 # "auto" looks for kinds in systems of at least this many state values: below, a run takes about as long as the search.
@@ -28,13 +21,7 @@ from snapdyn.memory import affords
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
 
 # Subclasses are not included: they may change the right-hand side.
-QUOTIENTS: dict[type[System], Any] = {
-    MeanField: MeanFieldQuotient,
-    FiniteLengthMeanField: FiniteLengthQuotient,
-    FrozenDecoder: FrozenDecoderQuotient,
-    ModifiedDecoder: ModifiedDecoderQuotient,
-}
-REDUCIBLE = tuple(QUOTIENTS)
+REDUCIBLE: tuple[type[System], ...] = (MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder)
 
 
 def is_large(system: System) -> bool:
@@ -57,7 +44,7 @@ def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
     return found
 
 
-def reduced(system: System, at_most: float | None = None) -> ReducedSystem | None:
+def reduced(system: System, at_most: float | None = None) -> System | None:
     """The system with one value in place of all values that stay equal.
 
     Parameters
@@ -70,7 +57,8 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
 
     Returns
     -------
-    ReducedSystem or None
+    System or None
+        A system of the same observables, whose `on_kinds` made it.
         None for a system whose type is not in `REDUCIBLE`, and for one with no symmetries or too few. The result is
         kept with the system for each `at_most`, so that a second run does not search again.
 
@@ -79,26 +67,26 @@ def reduced(system: System, at_most: float | None = None) -> ReducedSystem | Non
     InputError
         Without `at_most`: the arrays of the kinds do not fit into memory.
     """
-    if type(system) not in QUOTIENTS or (isinstance(system, FrozenDecoder) and system.modified):
+    if type(system) not in REDUCIBLE or (isinstance(system, FrozenDecoder) and system.modified):
         return None
     if at_most not in system.reductions:
         found = _found(system, at_most)
         most = system.size - 1.0 if at_most is None else at_most * system.size
         system.reductions[at_most] = found if found is not None and found.size <= most else None
-    kept: ReducedSystem | None = system.reductions[at_most]
+    kept: System | None = system.reductions[at_most]
     return kept
 
 
-def _found(system: Any, at_most: float | None) -> ReducedSystem | None:
+def _found(system: Any, at_most: float | None) -> System | None:
     asked, S = at_most is None, system.classes.num_classes
     most = S - 1.0 if at_most is None else S * at_most
     if isinstance(system, ModifiedDecoder) and at_most is not None:
         most = S * at_most ** (1 / 3)
     kinds = kinds_of(system, most, asked)
-    if kinds is None or (isinstance(system, FrozenDecoder) and not all(own.like.size for own in kinds.own)):
+    if kinds is None:
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
     if not affords(what, bytes_of_quotient(kinds, getattr(system, "residual", False)), "reduce=False", asked):
         return None
-    small: ReducedSystem = QUOTIENTS[type(system)](system, kinds)
+    small: System | None = system.on_kinds(kinds)
     return small

@@ -17,7 +17,7 @@ import scipy.sparse
 
 from snapdyn.dynamics.classes.kinds import NONE, Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.kernels.quotient import Quotient
+from snapdyn.dynamics.kernels.law import LANES, Structure
 from snapdyn.dynamics.systems.layout import Layout
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
@@ -33,13 +33,11 @@ class RowSums(NamedTuple):
 
 
 class KindsQuotient(NamedTuple):
-    """Lists for the right-hand side, and the index in the state of each value of Y (-1: there is no such value)."""
+    """Lists for the law, and the index in the state of each value of Y (-1: there is no such value)."""
 
     kinds: Kinds
-    lists: Quotient
+    lists: Structure
     sums: RowSums
-    copies: Floats  # (size,) values of all classes that each state value stands for
-    width: int  # most entries or outputs of a kind: what scratch arrays of the right-hand side hold
     y_shared: Ints  # (G, C + 1) on the next tokens of each kind, and on the other outputs
     y_own: Ints  # (own tokens, 1 + C + 1 + C) on the own next token, then as `y_shared`, then C in the same query
     y_query: Ints  # (T, C + 1 + C) of the query token with the residual connection, as `y_own` from the second on
@@ -47,9 +45,38 @@ class KindsQuotient(NamedTuple):
     @property
     def size(self) -> int:
         """Number of state values."""
-        return int(self.copies.size)
+        return int(self.lists.copies.size)
 
-    def value_name(self, index: int) -> str:
+    @property
+    def residual(self) -> bool:
+        """Whether the query token is a row of Y."""
+        return bool(self.lists.query[0, 0] >= 0)
+
+    @property
+    def num_slots(self) -> int:
+        """Number of different logits."""
+        return self.kinds.num_slots
+
+    @property
+    def width(self) -> int:
+        """Width of the scratch rows of the law."""
+        entries, outputs = np.diff(self.lists.indptr), np.diff(self.lists.output)
+        return int(max(entries.max() + LANES, outputs.max()))
+
+    @property
+    def tokens_of_rows(self) -> Floats:
+        """Number of tokens of each different row of Y."""
+        return self.sums.tokens
+
+    def sums_of_Y(self, values: Floats) -> Floats:
+        """Sums over all outputs of each different row, (..., rows), of the values of Y in states (..., n)."""
+        return np.asarray((self.sums.y @ values.T).T)
+
+    def sums_of_z(self, values: Floats) -> Floats:
+        """Sums over all tokens of a query of each type, (..., T), of the different logits (..., num_slots)."""
+        return np.asarray((self.sums.z @ values.T).T)
+
+    def value_name(self, index: int, classes: SequenceClasses) -> str:
         """Name of a state value, for messages."""
         kinds, C = self.kinds, self.kinds.number.size
         tokens = [f"shared token of P = {', '.join(f'{p:g}' for p in column)}" for column in kinds.shared.T]
@@ -116,48 +143,45 @@ def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQ
         place = slice(*(first_own[c : c + 2] - first_own[0]))
         copies_of = np.broadcast_to(N[c] * columns, (own.like.size, found.size))
         y_own[place, found] = numbered(copies_of, number[found], N[c] * own.like)
-    all_copies = np.concatenate(copies)
 
-    entry_slot, entries, output_number, value, drive, ranges = [], [], [], [], [], []
-    begin = np.zeros(3, np.int64)
-    for c, (found, number, columns) in enumerate(outputs):
-        shared, slots = kinds.entries(c)
+    slots, log_p, tokens, value, query = [], [], [], [], []
+    for c, (found, _, _) in enumerate(outputs):
+        shared, of_class = kinds.entries(c)
         rows_own = y_own[slice(*(first_own[c : c + 2] - first_own[0]))]
         rows_shared = y_shared[shared][:, np.concatenate([[c], np.arange(C + 1), np.arange(C)])]
-        values = np.concatenate([rows_shared, rows_own])[:, found]
-        log_p = np.log(np.concatenate([kinds.shared[c, shared], kinds.own[c].probability]))
-        like = np.concatenate([kinds.like_shared[shared], kinds.own[c].like])
-        weight = N[c] * kinds.prior[c]
-        drive_z = weight / all_copies[slots]
+        slots.append(of_class)
+        log_p.append(np.log(np.concatenate([kinds.shared[c, shared], kinds.own[c].probability])))
+        tokens.append(np.concatenate([kinds.like_shared[shared], kinds.own[c].like]))
+        value.append(np.concatenate([rows_shared, rows_own])[:, found])
+        query.append(np.empty((0, found.size), np.int64))
         if residual:
-            of_query = y_query[kinds.query_type[c]][np.append(C + 1 + c, np.arange(2 * C + 1))]
-            values = np.concatenate([values, of_query[None, found]])
-            log_p, like, drive_z, slots = (
-                np.append(*each) for each in ((log_p, 0), (like, 1), (drive_z, 0), (slots, 0))
-            )
-        driven = weight * columns / all_copies[values]
-        driven[shared.size : shared.size + len(rows_own)] = kinds.prior[c]  # exactly
-        entries.append(np.stack([log_p, like, drive_z]))
-        entry_slot.append(slots)
-        output_number.append(number)
-        value.append(values.ravel())
-        drive.append(driven.ravel())
-        end = begin + np.array([*values.shape, values.size])
-        ranges.append(np.column_stack([begin, end]).ravel())
-        begin = end
-    lists = Quotient(
-        ranges=np.array(ranges),
-        residual=residual,
+            query[c] = y_query[kinds.query_type[c]][np.append(C + 1 + c, np.arange(2 * C + 1))][None, found]
+    width = np.array([found.size for found, _, _ in outputs])
+    lengths, end = np.array([each.size for each in slots]), np.cumsum(width)
+    pairs = np.concatenate([np.vstack(each).ravel() for each in zip(value, query, strict=True)])
+    begin = np.cumsum([0, *((lengths + residual) * width)])[:-1]
+    in_kind = np.concatenate([np.arange(m) for m in lengths])  # place of an entry
+    of_query = np.full((C, 3), NONE)
+    of_query[:, 0] = begin + lengths * width if residual else NONE
+    of_query[:, 2] = 0
+    lists = Structure(
+        num_slots=kinds.num_slots,
+        indptr=np.cumsum([0, *lengths]),
+        slot=np.concatenate(slots).astype(np.uint32),
+        log_p=np.concatenate(log_p),
+        tokens=np.concatenate(tokens),
+        first=(np.repeat(begin, lengths) + np.repeat(width, lengths) * in_kind).astype(np.uint32),
+        is_first=np.zeros(int(lengths.sum()), np.bool_),
+        value=pairs.astype(np.uint32),
+        output=np.column_stack([end - width, end]),
+        own=np.zeros(C, np.int64),
+        number=np.concatenate([number for _, number, _ in outputs]),
+        columns=np.concatenate([columns for _, _, columns in outputs]),
         share=N * kinds.prior,
-        entry_slot=np.concatenate(entry_slot),
-        # The kernels are compiled once, for one memory order.
-        entries=np.ascontiguousarray(np.concatenate(entries, axis=1)),
-        output_number=np.concatenate(output_number),
-        value=np.concatenate(value),
-        drive=np.concatenate(drive),
+        query=of_query,
+        copies=np.concatenate(copies),
     )
-    width = int((lists.ranges[:, 1:4:2] - lists.ranges[:, :4:2]).max())
-    return KindsQuotient(kinds, lists, _row_sums(kinds, rows), all_copies, width, y_shared, y_own, y_query)
+    return KindsQuotient(kinds, lists, _row_sums(kinds, rows), y_shared, y_own, y_query)
 
 
 def _row_sums(kinds: Kinds, rows: list[tuple[Floats, Floats]]) -> RowSums:
@@ -191,7 +215,7 @@ def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_col
     by_output = np.argsort(classes.next_index)
     places = np.append(1 + kind[by_output], 1 + C)[:num_columns]
     query = np.append(classes.query_index[by_output], NONE)[:num_columns]
-    return np.asarray(places + (C + 1) * quotient.lists.residual * (query == classes.query_index[:, None]))
+    return np.asarray(places + (C + 1) * quotient.residual * (query == classes.query_index[:, None]))
 
 
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
@@ -211,7 +235,7 @@ def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQu
     rows = quotient.y_own[slot[L.entry_slot[own]] - kinds.first_own[0]]
     values[L.entry_row[own]] = np.take_along_axis(rows, places[of_class], axis=1)
     values[L.entry_row[own], L.column[of_class]] = rows[:, 0]
-    if quotient.lists.residual:
+    if quotient.residual:
         rows = quotient.y_query[kinds.query_type[members.kind]]
         values[L.query_row] = np.take_along_axis(rows, places - 1, axis=1)
     return values

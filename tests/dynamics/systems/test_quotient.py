@@ -10,9 +10,9 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
 )
-from snapdyn.dynamics.symmetry.reduction import reduced
 from snapdyn.dynamics.systems.base import System
-from tests.dynamics.symmetry.helpers import random_other, random_system
+from snapdyn.dynamics.systems.reduction import reduced
+from tests.dynamics.systems.helpers import random_other, random_system
 
 
 def drawn(seed: int) -> tuple[Any, bool]:
