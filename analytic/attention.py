@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, InputError, broadcasting, choice, finite_array, whole
+from snapdyn.core.errors import FloatArray, InputError, broadcasting, choice, finite_array, whole
 
 
 class SpeedCoefficients(NamedTuple):

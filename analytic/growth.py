@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma, gamma_integral
 from snapdyn.analytic.transition_times import transition_time
-from snapdyn.errors import FloatArray, broadcasting, choice, count_array, finite_array, positive_array, time_array
+from snapdyn.core.errors import FloatArray, broadcasting, choice, count_array, finite_array, positive_array, time_array
 
 FORMS = ("consistent", "printed")
 # Their fourth powers, times K, are numbers.

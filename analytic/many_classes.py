@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.orbit import legendre_rule
-from snapdyn.errors import FloatArray, count_array, finite_array, positive, positive_array, time_array
+from snapdyn.core.errors import FloatArray, count_array, finite_array, positive, positive_array, time_array
 
 CUT = 12.0  # of Dawson's function: its series errs by 2e-9 from here on
 

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.speed_control import gamma_integral
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     FloatArray,
     InputError,
     broadcasting,

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from snapdyn.analytic.orbit import integral_to, inverse_of_integral
 from snapdyn.analytic.speed_control import gamma_integral
 from snapdyn.analytic.transition_times import u_peak
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     FloatArray,
     InputError,
     broadcasting,

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     FloatArray,
     broadcasting,
     count_array,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     FloatArray,
     InputError,
     broadcasting,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.errors import FloatArray, broadcasting, choice, count_array, positive_array
+from snapdyn.core.errors import FloatArray, broadcasting, choice, count_array, positive_array
 
 # scipy is imported where it is needed, so that `import snapdyn.analytic` loads numpy only.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from snapdyn import analytic, dynamics, experiments, figures, validation
+    from snapdyn.core.errors import InputError
     from snapdyn.dynamics import (
         SGD,
         ClassKind,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
         train_transformer,
     )
     from snapdyn.dynamics.observables import Observable
-    from snapdyn.errors import InputError
     from snapdyn.figures import FigureEntry
     from snapdyn.registration import register
     from snapdyn.validation import (
@@ -104,7 +104,7 @@ _HOMES = {
         ),
         "snapdyn.validation",
     ),
-    "InputError": "snapdyn.errors",
+    "InputError": "snapdyn.core.errors",
     "Observable": "snapdyn.dynamics.observables",
     "FigureEntry": "snapdyn.figures",
     "register": "snapdyn.registration",
@@ -127,7 +127,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES[name]), name)
         _attach_plot()
     else:
-        from snapdyn.errors import suggest
+        from snapdyn.core.errors import suggest
 
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{suggest(name, __all__)}")
     globals()[name] = value

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from snapdyn.core.errors import InputError, shown
+from snapdyn.core.registry import Registry
 from snapdyn.dynamics import SYSTEMS, System
 from snapdyn.dynamics.observables import Observable, declare_own_observables
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.errors import InputError, shown
 from snapdyn.figures import FIGURES, FigureEntry
-from snapdyn.registry import Registry
 from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.register import Claim, add_claim
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import LARGEST_WHOLE, InputError, unknown_name, whole
+from snapdyn.core.registry import Registry
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.errors import LARGEST_WHOLE, InputError, unknown_name, whole
-from snapdyn.registry import Registry
 
 if TYPE_CHECKING:
     import xarray

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, existing_file, shown
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics import (
     SequenceClasses,
     TextClasses,
@@ -23,9 +25,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files.csv_rows import csv_rows
 from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.dynamics.files.npz import read_npz
-from snapdyn.errors import InputError, existing_file, shown
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
-from snapdyn.memory import require_memory
 
 # Whole numbers in the file of a sparse table.
 INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")

@@ -11,8 +11,8 @@ import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses, System
-from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
 from snapdyn.experiments.system_sections import RUN, Output, RunSection, SystemSection, system_models
 from snapdyn.experiments.toml_files import Model, Rows, Section, read_sections, read_toml, under

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, integrate_many, log_times
-from snapdyn.errors import InputError
 from snapdyn.experiments.toml_files import FileName, Section, section_model
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.

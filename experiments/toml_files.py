@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from snapdyn.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest
+from snapdyn.core.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest
 
 File = TypeVar("File", bound="Section")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from snapdyn.core.errors import LARGEST_WHOLE, InputError, file_path, shown, whole
 from snapdyn.dynamics import SequenceClasses, syn_small
-from snapdyn.errors import LARGEST_WHOLE, InputError, file_path, shown, whole
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.toml_files import Section, read_sections, section_model
 from snapdyn.validation.measured import Measured

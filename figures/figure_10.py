@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import xarray
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.errors import InputError
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import legend_above
 from snapdyn.figures.shared_runs import settings_text, stored_data

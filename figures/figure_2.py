@@ -8,8 +8,8 @@ import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.errors import InputError
 from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, label_above, letter_panels
 from snapdyn.figures.style import (

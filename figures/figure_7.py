@@ -9,8 +9,8 @@ import numpy as np
 import xarray
 from pydantic import Field
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.errors import InputError
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.shared_runs import settings_text, stored_data

@@ -9,7 +9,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.analytic import discrete_h, h
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures.declaration import Different, Rate, Two, Whole, statement
 from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Figure, curve_style, line_width

@@ -9,6 +9,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
+from snapdyn.core.errors import real
 from snapdyn.dynamics import (
     SingleCommonToken,
     Trajectory,
@@ -16,7 +17,6 @@ from snapdyn.dynamics import (
     single_common_token,
     whole_run,
 )
-from snapdyn.errors import real
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole, statement
 from snapdyn.figures.layout import label_above, legend_above
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, Figure, new_figure, thin_dotted

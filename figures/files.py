@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.core.errors import InputError, choice, list_of
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing, write_text
-from snapdyn.errors import InputError, choice, list_of
 from snapdyn.figures.style import Figure, Style, house_style
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, list_of
+from snapdyn.core.registry import Registry
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
-from snapdyn.errors import InputError, choice, chosen_ids, file_path, instance, list_of
 from snapdyn.experiments.toml_files import Section, read_model
 from snapdyn.figures import (
     figure_2,
@@ -37,7 +38,6 @@ from snapdyn.figures import (
 from snapdyn.figures.declaration import listed, parameters_of
 from snapdyn.figures.layout import fit_texts
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, Style, figure_width, house_style
-from snapdyn.registry import Registry
 from snapdyn.validation.evidence import LEVELS
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property

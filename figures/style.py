@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.errors import InputError, file_path, real, shown, suggest
+from snapdyn.core.errors import InputError, file_path, real, shown, suggest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

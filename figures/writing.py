@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from snapdyn.core.errors import InputError, choice, file_path, optional_function
 from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
-from snapdyn.errors import InputError, choice, file_path, optional_function
 from snapdyn.experiments.toml_files import Section
 from snapdyn.figures.declaration import listed, value_text
 from snapdyn.figures.files import DEFAULT_FORMATS, file_names, formats_of, write_figure

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from snapdyn.core.registry import registries
 from snapdyn.figures import FIGURES
-from snapdyn.registry import registries
 
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}

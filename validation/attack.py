@@ -13,9 +13,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.files.storage import write_text
-from snapdyn.errors import InputError
-from snapdyn.parallel import WorkerPool
 from snapdyn.validation.claims import task
 from snapdyn.validation.engine import examine
 from snapdyn.validation.measured import Measured, json_number

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, finite_array, function, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.errors import InputError, finite_array, function, instance, shown, text, unknown_name, whole
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.design import design_of
 from snapdyn.validation.instance_checks import check

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray
 
+from snapdyn.core.errors import InputError, choice, instance, list_of, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
@@ -20,7 +21,6 @@ from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, instance, list_of, positive, shown, whole
 from snapdyn.validation.observables import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import (
     EXACT,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, list_of, shown, whole
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, list_of, shown, whole
 from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.rungs.run import BRANCHES
 

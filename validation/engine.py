@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, choice, shown
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, choice, shown
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.properties import NotANumber, Property
 from snapdyn.validation.register import Claim

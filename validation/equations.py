@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from textwrap import fill
 
-from snapdyn.errors import InputError, list_of
+from snapdyn.core.errors import InputError, list_of
 from snapdyn.validation.register import Verdict
 from snapdyn.validation.register_folder import register_in_use
 from snapdyn.validation.results import ClaimResult

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdyn.errors import InputError, choice, instance, list_of, text, whole
+from snapdyn.core.errors import InputError, choice, instance, list_of, text, whole
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.pictures import Map, Picture
 

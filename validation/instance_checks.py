@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError, choice, instance, list_of, optional_function, positive, printable, visible
+from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics.classes.table import SequenceClasses
-from snapdyn.errors import InputError, choice, instance, list_of, optional_function, positive, printable, visible
-from snapdyn.memory import Unaffordable
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property, Reading

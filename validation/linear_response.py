@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.visits import outputs

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from snapdyn.errors import InputError, choice, number, text
+from snapdyn.core.errors import InputError, choice, number, text
 
 Role = Literal["statement", "corrected", "outside", "control", "condition"]
 # Relations in words, for numbers that break them: "0.1 <= 0.01" would read as a statement.

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, choice, finite_array, list_of, number, pair, real_array, shown, text
+from snapdyn.core.errors import InputError, choice, finite_array, list_of, number, pair, real_array, shown, text
 
 Axis = tuple[str, NDArray[Any]]  # label and values
 LineKind = Literal["theory", "simulation", "printed", "control", "bound"]

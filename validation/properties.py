@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from snapdyn.core.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
+from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics.files.user_files import described
-from snapdyn.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
-from snapdyn.memory import Unaffordable
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family

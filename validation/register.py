@@ -7,9 +7,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
+from snapdyn.core.errors import (
+    InputError,
+    choice,
+    function,
+    instance,
+    list_of,
+    optional_function,
+    text,
+    unknown_name,
+    whole,
+)
+from snapdyn.core.registry import Registry
 from snapdyn.dynamics.files.user_files import file_being_loaded
-from snapdyn.errors import InputError, choice, function, instance, list_of, optional_function, text, unknown_name, whole
-from snapdyn.registry import Registry
 from snapdyn.validation.evidence import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property

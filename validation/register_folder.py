@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from snapdyn.errors import InputError, list_of, shown, text, unknown_name
+from snapdyn.core.errors import InputError, list_of, shown, text, unknown_name
 
 NAME = "register.toml"
 KEYS = ("title", "about", "files", "chapters", "symbols", "findings")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, number, positive_array, whole
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, number, positive_array, whole
 
 # A fit decides between orders only if the margin of its slope is below this: neighbouring orders differ by 1/2.
 DECISIVE = 0.25

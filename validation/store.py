@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
@@ -31,7 +32,6 @@ from snapdyn.dynamics.files.storage import (
     write_record,
 )
 from snapdyn.dynamics.files.user_files import loaded_files
-from snapdyn.errors import InputError
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
@@ -39,7 +39,7 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult
 
 # What a claim's numbers come from; figures and the face only show them.
-ROOMS = ("analytic", "dynamics", "validation", "errors", "memory", "parallel", "registry")
+ROOMS = ("analytic", "core", "dynamics", "validation")
 # Files of runs that nobody resumed (the code has changed since, say) are removed after this many days.
 DAYS_KEPT = 30
 MEMBER = "result"

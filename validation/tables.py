@@ -6,8 +6,8 @@ import math
 import re
 import unicodedata
 
-from snapdyn.errors import printable, visible
-from snapdyn.prose import pieces
+from snapdyn.core.errors import printable, visible
+from snapdyn.core.prose import pieces
 from snapdyn.validation.measured import REQUIRED, Measured
 from snapdyn.validation.results import ClaimResult, Report
 

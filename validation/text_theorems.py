@@ -13,9 +13,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, shown
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.requirements import assumption_2, large_vocabulary, weak_correlation
 

@@ -16,11 +16,11 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
+from snapdyn.core.errors import InputError, choice, optional_function, shown, whole
+from snapdyn.core.errors import instance as of_kind
+from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
-from snapdyn.errors import InputError, choice, optional_function, shown, whole
-from snapdyn.errors import instance as of_kind
-from snapdyn.parallel import WorkerPool
 from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims, task
 from snapdyn.validation.engine import Control, examine, proofs_of

@@ -15,7 +15,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 
 Ball = Any
 """flint.arb: an interval of real numbers, given by midpoint and radius."""

@@ -8,7 +8,7 @@ import sympy as sp
 from numpy.typing import ArrayLike
 
 from snapdyn.analytic.symbolic.derivation import Derivation, Residuals, declare
-from snapdyn.errors import FloatArray, InputError, finite_array, whole_array
+from snapdyn.core.errors import FloatArray, InputError, finite_array, whole_array
 
 TOKENS = 3
 POSITIONS = (0, 1, 1, 2)

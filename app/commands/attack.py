@@ -46,9 +46,9 @@ def attack(
 
     Example: snapdyn attack insight-a theorem2a --minutes 10
     """
+    from snapdyn.core.errors import positive, whole
+    from snapdyn.core.parallel import cores
     from snapdyn.dynamics.files.storage import output_folder
-    from snapdyn.errors import positive, whole
-    from snapdyn.parallel import cores
     from snapdyn.validation import attack as adversary
     from snapdyn.validation.claims import chosen_claims
 

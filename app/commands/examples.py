@@ -23,8 +23,8 @@ def examples(
     """
     from importlib.resources import files
 
+    from snapdyn.core.errors import InputError, escaped
     from snapdyn.dynamics.files.storage import output_folder, replacing
-    from snapdyn.errors import InputError, escaped
 
     contents = dict(_contents(files("snapdyn.examples")))
     changed = [name for name, data in contents.items() if _differs(folder / name, data)]

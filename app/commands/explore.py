@@ -28,7 +28,7 @@ def explore(
     from importlib.resources import as_file, files
     from importlib.util import find_spec
 
-    from snapdyn.errors import InputError
+    from snapdyn.core.errors import InputError
 
     if find_spec("marimo") is None:
         raise InputError(

@@ -57,7 +57,7 @@ def figures(
 
     Example: snapdyn figures 3 --set num_classes=6 --set eta_Z=0.2 --width 3.25 --style icml --out pictures --check
     """
-    from snapdyn.errors import escaped
+    from snapdyn.core.errors import escaped
     from snapdyn.figures import write
     from snapdyn.figures.register import chosen_figures
 
@@ -82,7 +82,7 @@ def figures(
 
 def read_setting(setting: str) -> tuple[str, Any]:
     """Read NAME=VALUE: a number, a list such as 0.5,1,2 or a text; InputError without a name or a value."""
-    from snapdyn.errors import InputError, shown
+    from snapdyn.core.errors import InputError, shown
 
     name, equals, value = (part.strip() for part in setting.partition("="))
     if not (name and equals and value):

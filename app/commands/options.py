@@ -82,7 +82,7 @@ Register = Annotated[
 @contextmanager
 def options_as_typed(*parameters: str) -> Iterator[None]:
     """Write parameters in messages as options of the command line: min_count becomes --min-count."""
-    from snapdyn.errors import InputError
+    from snapdyn.core.errors import InputError
 
     try:
         yield
@@ -104,16 +104,16 @@ def help_with(names: Callable[[], str]) -> type[TyperCommand]:
 
 def systems_and_classes() -> str:
     """What run files can name."""
+    from snapdyn.core.registry import plugin_names
     from snapdyn.dynamics import SYSTEMS
     from snapdyn.experiments.class_sections import CLASSES
-    from snapdyn.registry import plugin_names
 
     return f"Systems: {', '.join(dict.fromkeys([*SYSTEMS, *plugin_names('system')]))}. Classes: {', '.join(CLASSES)}."
 
 
 def systems_and_observables() -> str:
     """What sweep files can name."""
-    from snapdyn.registry import plugin_names
+    from snapdyn.core.registry import plugin_names
     from snapdyn.validation.design import all_observables
 
     names = dict.fromkeys([*all_observables(), *plugin_names("observable")])
@@ -122,7 +122,7 @@ def systems_and_observables() -> str:
 
 def figure_ids() -> str:
     """Figures that can be drawn."""
+    from snapdyn.core.registry import plugin_names
     from snapdyn.figures.register import FIGURES
-    from snapdyn.registry import plugin_names
 
     return f"Figures: {', '.join(dict.fromkeys([*FIGURES, *plugin_names('figure')]))}."

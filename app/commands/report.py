@@ -25,7 +25,7 @@ def report(
 
     Example: snapdyn report --out report
     """
-    from snapdyn.errors import escaped
+    from snapdyn.core.errors import escaped
     from snapdyn.report.page import build_report
 
     with progress_bar("reporting") as update:

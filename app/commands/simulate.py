@@ -41,7 +41,7 @@ def simulate(
     Example: snapdyn simulate examples/syn_small.toml --out syn_small.nc
     """
     from snapdyn.commands.summaries import show_trajectory
-    from snapdyn.errors import InputError
+    from snapdyn.core.errors import InputError
     from snapdyn.experiments.run_files import Training, read_simulation
 
     simulation = read_simulation(file)

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from snapdyn.analytic import transition_time
 from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_table
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.storage import replacing
-from snapdyn.errors import InputError
 from snapdyn.validation.text_theorems import (
     NEXT_WORDS,
     ROLES,

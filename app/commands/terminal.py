@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 def say(sentence: str) -> None:
     """Print one sentence on stderr, in one line."""
-    from snapdyn.errors import printable  # here, since it loads numpy
+    from snapdyn.core.errors import printable  # here, since it loads numpy
 
     print(f"snapdyn: {printable(sentence)}", file=sys.stderr)
 
@@ -32,13 +32,13 @@ def show(text: str, end: str = "\n") -> None:
 
 def show_saved(*files: Path) -> None:
     """Print where the results are, in one line, whatever characters the names hold."""
-    from snapdyn.errors import escaped
+    from snapdyn.core.errors import escaped
 
     show(f"saved      {', '.join(map(escaped, files))}")
 
 
 def _visible(text: str) -> str:
-    from snapdyn.errors import visible
+    from snapdyn.core.errors import visible
 
     return visible(text)
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError, whole
 from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.dynamics.trajectories.representatives import numbers_of_outputs
-from snapdyn.errors import InputError, whole
 from snapdyn.explorer.settings import Settings
 from snapdyn.validation import InstanceReport, check
 

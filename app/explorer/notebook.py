@@ -13,7 +13,7 @@ def _():
 
     import marimo as mo
 
-    from snapdyn.errors import InputError
+    from snapdyn.core.errors import InputError
     from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
     from snapdyn.explorer.drawing import Picture
     from snapdyn.explorer.settings import STEPS, Settings, nearest, overlap_steps, reachable_overlaps

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from snapdyn.core.errors import InputError, positive, real, whole
 from snapdyn.dynamics import ClassKind, SymmetricClasses, symmetric_classes
-from snapdyn.errors import InputError, positive, real, whole
 
 NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
 # Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like

@@ -6,7 +6,7 @@ import html
 import re
 from functools import cache
 
-from snapdyn.prose import pieces
+from snapdyn.core.prose import pieces
 
 # latex2mathml was tried on all formulas of the report: a browser without a mathematics font does not stretch the
 # brackets around fractions and matrices and sets ln ln V without spaces, whereas a drawing looks the same everywhere.

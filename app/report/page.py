@@ -18,8 +18,8 @@ from typing import Any
 from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations, ids_of_users
+from snapdyn.core.errors import InputError, shown, visible
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
-from snapdyn.errors import InputError, shown, visible
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.writing import DrawnFigure, write
 from snapdyn.report.mathematics import formula_html, prose_html, prose_svg

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.memory import affords
 from snapdyn.dynamics.kernels.compilation import Floats, Ints
-from snapdyn.memory import affords
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.classes.table import SequenceClasses

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, list_of, positive, positive_array, shown, whole
+from snapdyn.core.memory import fits, require_memory
 from snapdyn.dynamics.classes.kinds import Kinds, Members, OwnTokens
 from snapdyn.dynamics.classes.table import (
     ROW_SUM_TOLERANCE,
@@ -19,8 +21,6 @@ from snapdyn.dynamics.classes.table import (
     checked_vocab_size,
     require_comparable,
 )
-from snapdyn.errors import InputError, list_of, positive, positive_array, shown, whole
-from snapdyn.memory import fits, require_memory
 
 LARGEST_NUMBER = 2**53  # of classes, tokens and outputs: whole numbers up to here are exact in float64
 LARGEST_TABLE = 2**31 - 1  # of probabilities of all classes

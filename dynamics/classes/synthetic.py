@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import choice, flag, positive, whole
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import BYTES_PER_ENTRY, LARGEST_NUMBER, ClassKind, SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.errors import choice, flag, positive, whole
-from snapdyn.memory import require_memory
 
 NUM_COMMON = 10
 NUM_DISTINCT = 10

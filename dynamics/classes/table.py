@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.errors import InputError, finite_array, flag, positive_array, whole, whole_array
-from snapdyn.html import html_table
-from snapdyn.memory import require_memory
+from snapdyn.core.errors import InputError, finite_array, flag, positive_array, whole, whole_array
+from snapdyn.core.html import html_table
+from snapdyn.core.memory import require_memory
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

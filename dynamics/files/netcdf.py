@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from snapdyn.core.errors import InputError, existing_file, shown
+from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.files.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.files.storage import replacing
-from snapdyn.errors import InputError, existing_file, shown
-from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 if TYPE_CHECKING:
     import xarray

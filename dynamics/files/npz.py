@@ -11,8 +11,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.errors import InputError, shown
-from snapdyn.memory import require_memory
+from snapdyn.core.errors import InputError, shown
+from snapdyn.core.memory import require_memory
 
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 COPIES = 4.0  # of an array, while a table or a trace is made from it

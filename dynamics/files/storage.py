@@ -19,8 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.errors import InputError, file_path
-from snapdyn.parallel import is_running, machine
+from snapdyn.core.errors import InputError, file_path
+from snapdyn.core.parallel import is_running, machine
 
 # Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
 UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-\d+\.part", re.DOTALL)

@@ -13,9 +13,9 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
+from snapdyn.core.errors import InputError, existing_file
+from snapdyn.core.registry import Registry, registries
 from snapdyn.dynamics.files.dependencies import loading
-from snapdyn.errors import InputError, existing_file
-from snapdyn.registry import Registry, registries
 
 
 @dataclass(frozen=True)

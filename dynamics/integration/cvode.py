@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.memory import scratch
 
 # Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with
 # 5, 10, 20: 3011, 1921, 1911; on Syn-Medium, Q = 10: 3378, 2312, 2172.

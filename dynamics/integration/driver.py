@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, instance, list_of, optional_function, whole
+from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.events import DenseStep, EventWatcher
 from snapdyn.dynamics.integration.methods import plan_run
@@ -22,8 +24,6 @@ from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, instance, list_of, optional_function, whole
-from snapdyn.parallel import cores, in_threads
 
 PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
 # The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.clock import Clock
@@ -17,7 +18,6 @@ from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.run_parts import EventRecord
-from snapdyn.errors import InputError, shown
 
 # Barycentric weights of the polynomial through the start of a step and its equally spaced samples.
 WEIGHTS = np.array([(-1.0) ** k * math.comb(SAMPLES, k) for k in range(SAMPLES + 1)])

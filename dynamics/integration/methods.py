@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.integration.clock import TIME_ITSELF, Clock
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST_SPAN, Plan, Request
@@ -13,8 +15,6 @@ from snapdyn.dynamics.kernels.dormand_prince import VECTORS
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
-from snapdyn.errors import InputError
-from snapdyn.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.

@@ -40,13 +40,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import ConservedSum, System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.trajectories.representatives import Representatives
 from snapdyn.dynamics.trajectories.run_parts import EventRecord, Lifted
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.memory import require_memory
 
 # States wait to be turned into observables in batches of at most about this many numbers (32 MB).
 NUMBERS_AT_ONCE = 4_000_000

@@ -9,11 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import LATEST_TIME, Clock
-from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     InputError,
     choice,
     flag,
@@ -27,6 +23,10 @@ from snapdyn.errors import (
     time_array,
     whole,
 )
+from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.integration.clock import LATEST_TIME, Clock
+from snapdyn.dynamics.kernels.dormand_prince import Integrator
+from snapdyn.dynamics.systems.base import System
 
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this

@@ -19,6 +19,8 @@ import math
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, positive
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.kinds import NONE, Kinds, Members
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.driver import whole_run
@@ -27,8 +29,6 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.quotient import KindsQuotient, quotient_of
 from snapdyn.dynamics.systems.reduction import reduced
-from snapdyn.errors import InputError, positive
-from snapdyn.memory import scratch
 
 STEP = 1e-6  # of the central difference, relative to the state
 SAVES = 200

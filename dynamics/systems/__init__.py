@@ -1,5 +1,6 @@
 """Systems of ordinary differential equations that `integrate` solves, one per file."""
 
+from snapdyn.core.registry import Registry
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
@@ -8,7 +9,6 @@ from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.own.symbolic import from_sympy
 from snapdyn.dynamics.systems.own.user_function import from_function
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
-from snapdyn.registry import Registry
 
 __all__ = ["SYSTEMS"]
 

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, instance, shown
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
-from snapdyn.errors import InputError, instance, shown
-from snapdyn.memory import scratch
 
 
 class ConservedSum(NamedTuple):

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, flag, whole
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length import FINITE_LENGTH_ROWS, finite_length
 from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.errors import InputError, flag, whole
-from snapdyn.memory import scratch
 
 # Where the frequencies that attention weights vary by as much as their mean, a second-order expansion fails: on
 # Syn-Small the correction divides the bias by 5 at a noise of 0.5, still reduces it at 1, and diverges at 2

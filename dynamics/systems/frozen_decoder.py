@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import flag, positive
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.decoder import frozen_decoder
@@ -17,8 +19,6 @@ from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes,
 from snapdyn.dynamics.systems.layout import start_key
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.quotient import places_of_outputs
-from snapdyn.errors import flag, positive
-from snapdyn.memory import scratch
 
 
 class FrozenDecoder(System):

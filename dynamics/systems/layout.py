@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.law import LANES, Structure
-from snapdyn.errors import InputError
-from snapdyn.memory import require_memory
 
 Bools = NDArray[np.bool_]
 

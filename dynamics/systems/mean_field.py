@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import flag, positive, whole
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
@@ -17,8 +19,6 @@ from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
-from snapdyn.errors import flag, positive, whole
-from snapdyn.memory import scratch
 
 LARGEST_FULL = 10**7  # state values that are integrated one by one where classes carry their quotient
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits

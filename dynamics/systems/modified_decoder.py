@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import choice, positive
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.compilation import Bools
@@ -21,8 +23,6 @@ from snapdyn.dynamics.systems.base import (
 )
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of
-from snapdyn.errors import choice, positive
-from snapdyn.memory import scratch
 
 
 class ModifiedDecoder(System):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.memory import affords
 from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.systems.base import System
@@ -14,7 +15,6 @@ from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.quotient import bytes_of_quotient
-from snapdyn.memory import affords
 
 # "auto" looks for kinds in systems of at least this many state values: below, a run takes about as long as the search.
 # It keeps a reduction to at most half of the values and of the classes.

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import choice, positive, real, whole
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import choice, positive, real, whole
 
 # Their fourth powers, times K, are numbers.
 SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70

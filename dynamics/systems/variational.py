@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.memory import require_memory, scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, sensitivity, sensitivity_steps, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.errors import InputError
-from snapdyn.memory import require_memory, scratch
 
 # Relative step of central differences: their truncation and rounding are both about 1e-10 of the rate.
 STEP = 1e-5

@@ -21,8 +21,8 @@ from typing import IO
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, choice, file_path, list_of, shown
 from snapdyn.dynamics.classes.table import Ints
-from snapdyn.errors import InputError, choice, file_path, list_of, shown
 
 UNKNOWN = "<unk>"
 BOUNDARY = -1  # between documents: no window crosses it

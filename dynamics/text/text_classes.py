@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from snapdyn.core.errors import InputError, flag, optional_function, whole
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
-from snapdyn.errors import InputError, flag, optional_function, whole
 
 # New counts are merged when there are this many of them, or as many as were merged before: few merges of large arrays.
 WAITING_KEYS = 2**22

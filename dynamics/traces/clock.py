@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, choice, fraction, positive, time_array, whole
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.training.steps import momentum_clock
-from snapdyn.errors import InputError, choice, fraction, positive, time_array, whole
 
 COUNTS = ("updates", "sequences", "theory")
 

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError, choice, existing_file, shown, text
+from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.files.csv_rows import csv_rows
 from snapdyn.dynamics.files.npz import npz_names, read_npz
 from snapdyn.dynamics.traces.trace import AXES, Trace
-from snapdyn.errors import InputError, choice, existing_file, shown, text
-from snapdyn.memory import ALWAYS_FREE, free_memory, require_memory
 
 LARGEST_INDEX = 10_000_000
 # Names of the columns of a csv file, and of the tags of an event file; {n} is a class, {l} a token.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from snapdyn.core.errors import InputError, finite_array, list_of, real_array, time_array, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, finite_array, list_of, real_array, time_array, whole
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
 ATTENTION_TOLERANCE = 1e-3

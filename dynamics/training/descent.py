@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import list_of, optional_function, whole
+from snapdyn.core.memory import require_memory, scratch
+from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.law import WORK_ROWS
@@ -23,9 +26,6 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.training.settings import Init, SGDSettings, seed_list
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import list_of, optional_function, whole
-from snapdyn.memory import require_memory, scratch
-from snapdyn.parallel import cores, in_threads
 
 # A kernel call makes at most about this many multiply-adds (tens of ms), so that Ctrl-C takes effect soon.
 OPERATIONS_AT_ONCE = 50_000_000

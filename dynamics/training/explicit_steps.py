@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, fraction, function, instance, positive, shown, whole
+from snapdyn.core.memory import require_memory
+from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Ended, Recorder
@@ -22,9 +25,6 @@ from snapdyn.dynamics.systems.own.user_function import compiled_for_user
 from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import checked_record
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, fraction, function, instance, positive, shown, whole
-from snapdyn.memory import require_memory
-from snapdyn.parallel import cores, in_threads
 
 NUMBERS_AT_ONCE = 5_000_000  # moved by one call of a compiled function, some tens of milliseconds, for Ctrl-C
 CLOCK = "t = step_size times steps; with momentum mu the flow's time is t/(1 - mu) to first order (momentum_clock)"

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import positive, whole
+from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, jacobian
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import positive, whole
-from snapdyn.memory import scratch
 
 # The covariance is dense: n^2 numbers and 2 n^3 operations per evaluation.
 LARGEST_SIZE = 400

@@ -9,20 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.driver import integrate
-from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
-from snapdyn.dynamics.systems.variational import (
-    DifferencedSensitivity,
-    Direction,
-    MeanFieldSensitivity,
-    SensitivitySystem,
-)
-from snapdyn.dynamics.training.explicit_steps import descend
-from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     LARGEST_WHOLE,
     InputError,
     choice,
@@ -36,6 +23,19 @@ from snapdyn.errors import (
     unknown_name,
     whole,
 )
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
+from snapdyn.dynamics.systems.variational import (
+    DifferencedSensitivity,
+    Direction,
+    MeanFieldSensitivity,
+    SensitivitySystem,
+)
+from snapdyn.dynamics.training.explicit_steps import descend
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Rows of a direction in P sum to 0 within this share of their absolute values.
 ROW_SUM_TOLERANCE = 1e-9

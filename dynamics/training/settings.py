@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, choice, finite_array, flag, flag_or, fraction, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, choice, finite_array, flag, flag_or, fraction, positive, shown, whole
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import finite_array, fraction, real_array
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.errors import finite_array, fraction, real_array
 
 
 def momentum_clock(steps: ArrayLike, momentum: float) -> Floats:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
-from snapdyn.memory import require_memory
 
 REMEDY = "trajectory.of_class(kind), fewer times or fewer classes"
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.storage import provenance
 from snapdyn.dynamics.observables import OURS, is_storable, labelled, own_label
-from snapdyn.errors import InputError, shown
 
 if TYPE_CHECKING:
     import xarray

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, choice, file_path, flag, time_array
+from snapdyn.core.html import html_table
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
@@ -28,9 +31,6 @@ from snapdyn.dynamics.observables import (
 )
 from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
 from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
-from snapdyn.errors import InputError, choice, file_path, flag, time_array
-from snapdyn.html import html_table
-from snapdyn.memory import require_memory
 
 if TYPE_CHECKING:
     import xarray

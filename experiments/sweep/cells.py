@@ -16,16 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.registry import plugin_versions
 from snapdyn.dynamics import Event, SequenceClasses, System, Trajectory, sgd
 from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.errors import InputError
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.registry import plugin_versions
 from snapdyn.validation.design import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 

@@ -25,15 +25,15 @@ from typing import Any
 import numpy as np
 import xarray
 
+from snapdyn.core.errors import InputError, whole
+from snapdyn.core.parallel import WorkerPool, cores
 from snapdyn.dynamics.files.dependencies import dependencies
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import output_folder, provenance
 from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.dynamics.observables import TRANSFORMER
-from snapdyn.errors import InputError, whole
 from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
-from snapdyn.parallel import WorkerPool, cores
 from snapdyn.validation.design import TIME, Values, table
 
 FORMAT = "snapdyn sweep 1"

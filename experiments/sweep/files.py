@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
+from snapdyn.core.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.storage import hashed_name
 from snapdyn.dynamics.observables import (
@@ -26,7 +27,6 @@ from snapdyn.dynamics.observables import (
     declare_own_observables,
 )
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
-from snapdyn.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.system_sections import RUN, system_models

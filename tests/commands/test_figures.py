@@ -8,7 +8,7 @@ import pytest
 import snapdyn as sd
 from snapdyn.commands.figures import complete_figures, read_setting
 from snapdyn.commands.main import main
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures import FIGURES, write
 
 

@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses
 from snapdyn.dynamics.files.netcdf import BLOCK
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array
 
 EPS = 2.3e-16  # just above the machine epsilon of float64

@@ -9,6 +9,7 @@ import sympy
 import xarray
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ClassKind,
     FrozenDecoder,
@@ -28,7 +29,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import OBSERVABLES, Observable, class_logits, labelled, peak_times
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import dense_decoder
 
 

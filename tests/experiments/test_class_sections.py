@@ -10,7 +10,7 @@ from scipy import sparse
 import snapdyn
 import snapdyn as sd
 from snapdyn.commands.main import main
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.experiments.class_sections import CLASSES, read_table
 from snapdyn.experiments.run_files import read_simulation
 from tests.experiments.helpers import P_LINE, TABLE, refusal

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn import memory
 from snapdyn.commands.main import main
+from snapdyn.core import memory
 
 CLASSES = '[classes]\nkind = "syn_small"\n'
 RUN = '[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n[run]\ntimes = [1.0]\n'

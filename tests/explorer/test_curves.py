@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
-from snapdyn.errors import InputError
 from snapdyn.explorer.curves import QUICK_CLAIMS, compute_curves, verdicts
 from snapdyn.explorer.settings import Settings
 

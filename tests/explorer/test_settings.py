@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.explorer.settings import (
     NUM_DISTINCT,
     NUM_OVERLAPS,

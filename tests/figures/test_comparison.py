@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, Trace, sgd, single_common_token, syn_small
-from snapdyn.errors import InputError
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 import snapdyn as sd
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures import FIGURES, FigureEntry, write
 from snapdyn.figures.declaration import describe
 

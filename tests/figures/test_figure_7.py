@@ -8,8 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, figure_7, figure_10, write
 
 

@@ -10,10 +10,10 @@ import xarray
 from matplotlib.figure import Figure
 
 import snapdyn as sd
+from snapdyn.core.prose import as_mathtext
 from snapdyn.figures import FIGURES
 from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
 from snapdyn.figures.style import PRESETS, house_style
-from snapdyn.prose import as_mathtext
 from tests.text_boxes import overlaps
 
 PAGE = 9.0  # inches of text on a page of a journal

@@ -15,6 +15,7 @@ from snapdyn.analytic import (
     transition_time,
     transition_time_with_overlap,
 )
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FrozenDecoder,
     MeanField,
@@ -24,7 +25,6 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.errors import InputError
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot

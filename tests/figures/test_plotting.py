@@ -15,7 +15,7 @@ from matplotlib.image import imread
 
 import snapdyn as sd
 from snapdyn.commands.main import main
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.validation.comparison import compute
 from tests.text_boxes import overlaps
 

@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from snapdyn.commands.main import main
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures import FIGURES, FigureEntry, write
 
 TOY = """

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures import house_style, new_figure, write
 from snapdyn.figures.style import figure_width, power_of_ten
 

@@ -15,8 +15,8 @@ import pytest
 import xarray
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import System, Trajectory, integrate
-from snapdyn.errors import InputError
 from snapdyn.figures import FIGURES, DrawnFigure, draw, house_style, write
 from snapdyn.figures.files import FORMATS
 

@@ -15,7 +15,7 @@ import xarray
 from scipy import sparse
 
 import snapdyn as sd
-from snapdyn.errors import shown
+from snapdyn.core.errors import shown
 
 
 class _Raises:

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 
 Trial = Callable[[np.random.Generator], str]
 

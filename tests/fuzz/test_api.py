@@ -17,7 +17,8 @@ import pytest
 import xarray
 
 import snapdyn as sd
-from snapdyn import analytic, dynamics, errors, figures, validation
+from snapdyn import analytic, dynamics, figures, validation
+from snapdyn.core import errors
 from snapdyn.validation.pictures import Line, Map
 from tests.fuzz.conftest import Attack
 from tests.fuzz.odd_values import ODD

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
-from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import read_table
 from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import endings_of, refusal

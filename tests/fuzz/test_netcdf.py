@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
 from snapdyn.dynamics.files import netcdf
 from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.traces.reading import read_foreign
-from snapdyn.errors import InputError
 from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import Trial, endings_of, refusal
 

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
@@ -15,7 +16,6 @@ from snapdyn.dynamics import (
     integrate,
     log_times,
 )
-from snapdyn.errors import InputError
 from tests.fuzz.conftest import Attack
 
 METHODS = ("auto", "compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")

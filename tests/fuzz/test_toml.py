@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from snapdyn import memory
-from snapdyn.errors import InputError
+from snapdyn.core import memory
+from snapdyn.core.errors import InputError
 from snapdyn.experiments.run_files import ParametersSection, Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.experiments.training_sections import SGDSection

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from snapdyn.commands.terminal import say, show, show_table
-from snapdyn.errors import visible
+from snapdyn.core.errors import visible
 from snapdyn.report.page import render
 from snapdyn.validation import InstanceReport, InstanceResult, Measured, Property, Report
 from snapdyn.validation.tables import latex_table, text_table

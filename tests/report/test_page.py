@@ -21,7 +21,7 @@ import snapdyn.report.page
 import snapdyn.validation.equations
 from snapdyn.analytic.symbolic import Derivation, derivations, ids_of_users
 from snapdyn.analytic.symbolic.derivation import DECLARED
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.figures import FIGURES
 from snapdyn.report.mathematics import prose_html
 from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render

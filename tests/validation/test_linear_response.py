@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics import MeanField, log_times, single_common_token, whole_run
-from snapdyn.memory import Unaffordable
 from snapdyn.validation import linear_response
 from snapdyn.validation.linear_response import LITTLE_MEMORY, response
 from snapdyn.validation.sample_classes import correlated_classes, counterexample

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.validation import CLAIMS, ClaimResult, load_claims, validate
 from snapdyn.validation.register import claim, first_sentence
 from snapdyn.validation.verdicts import check_claim

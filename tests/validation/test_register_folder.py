@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn.commands.main import main
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.claims import use_register
 from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 from snapdyn.validation import fit_order
 
 X = 0.2 * 2.0 ** -np.arange(6)

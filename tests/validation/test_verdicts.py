@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
-from snapdyn.errors import InputError
 from snapdyn.validation import Evidence, Measured, Report, load_claims, validate
 from snapdyn.validation.results import verdict_of
 from snapdyn.validation.store import encoded

@@ -9,9 +9,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from snapdyn.core.errors import FORGOTTEN, InputError, list_of, shown, suggest
 from snapdyn.dynamics.files.dependencies import watching
 from snapdyn.dynamics.files.user_files import load_file, taken_back_on_failure
-from snapdyn.errors import FORGOTTEN, InputError, list_of, shown, suggest
 from snapdyn.validation.register import CLAIMS, Claim, claim
 from snapdyn.validation.register_folder import OURS, Register, read_register, register_in_use, set_register
 
@@ -120,7 +120,7 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     >>> from snapdyn.validation import use_register
     >>> use_register("nowhere")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    snapdyn.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
+    snapdyn.core.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
     with watching():  # results depend on register.toml, too
         register = read_register(Path(path))

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, choice, instance, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import System, checked_classes
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
-from snapdyn.errors import InputError, choice, instance, shown, whole
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, profile, simulated_errors
 from snapdyn.validation.fitting.result import (

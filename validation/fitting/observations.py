@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError, choice, list_of, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.sensitivities import Sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, list_of, positive, shown, whole
 
 QUANTITIES = ("attention", "entropy", "loss")
 FREE = ("eta_Y", "eta_Z", "clock", "common_probability")

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import chdtrc, chdtri, fdtrc, fdtri  # chi^2 and F; importing scipy.stats takes half a second
 
+from snapdyn.core.errors import choice, positive
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import choice, positive
 
 # Share of the linear noise in the variance of a direction, above which the direction is tested.
 RESOLVED = 0.5

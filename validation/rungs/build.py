@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, choice, positive, time_array, whole
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice, positive, time_array, whole
-from snapdyn.memory import require_memory
 from snapdyn.validation.observables import attention_observables, decoder_observables
 from snapdyn.validation.rungs.gaps import Ladder, Rung
 from snapdyn.validation.rungs.run import (

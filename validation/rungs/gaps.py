@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, positive, unknown_name
+from snapdyn.core.html import html_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, positive, unknown_name
-from snapdyn.html import html_table
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.statistics import standard_error
 

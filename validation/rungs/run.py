@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError, choice
+from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.integration.request import log_times
@@ -22,8 +24,6 @@ from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError, choice
-from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.observables import drop_below_maximum
 from snapdyn.validation.search.instance import Instance
 

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.integration.driver import integrate
-from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
-from snapdyn.dynamics.training.steps import momentum_clock
-from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import (
+from snapdyn.core.errors import (
     InputError,
     finite_array,
     fraction,
@@ -25,6 +19,12 @@ from snapdyn.errors import (
     positive,
     whole,
 )
+from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
+from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.rungs.build import PRECISION, RungPlan, climb, required_steps, rounded_steps
 from snapdyn.validation.rungs.gaps import Ladder
 from snapdyn.validation.rungs.orders import Fit

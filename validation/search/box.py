@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, number, real, shown, text
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, number, real, shown, text
 
 # Draws with a number from here on are random choices of corners.
 CORNER_CHOICE = 10**9

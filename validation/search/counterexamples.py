@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, real
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.errors import InputError, real
 from snapdyn.validation.register_folder import OURS, Register, register_in_use
 from snapdyn.validation.search.instance import Instance
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.validation.search.counterexamples import simpler_instances
 from snapdyn.validation.search.instance import Instance
 

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn import memory
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.clock import LATEST_TIME
-from snapdyn.errors import (
+from snapdyn.core import memory
+from snapdyn.core.errors import (
     InputError,
     finite_array,
     fraction,
@@ -24,6 +22,8 @@ from snapdyn.errors import (
     whole,
     whole_array,
 )
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.integration.clock import LATEST_TIME
 
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
 

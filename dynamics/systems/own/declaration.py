@@ -11,12 +11,12 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, finite_array, real, shown, text, unknown_name
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import advance_called_rate, steps_of_called_rate, write_called_rate
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.observables import OURS, is_storable
 from snapdyn.dynamics.systems.base import System
-from snapdyn.errors import InputError, finite_array, real, shown, text, unknown_name
 
 # Keys of [system] in files, and the argument of every method.
 KEYS = ("kind", "classes", "self")

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError
 
 MOST_JUMPS = 100_000  # a stop costs a first step, about 0.1 ms: ten seconds
 POINTS, POINTS_BETWEEN = 1000, 8  # at which a condition that is not linear in t is evaluated: in a run, between stops

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, instance, whole
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
-from snapdyn.errors import InputError, instance, whole
 
 if TYPE_CHECKING:
     import sympy

@@ -13,6 +13,7 @@ from sympy.matrices import expressions as matrices
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.matexpr import MatrixElement
 
+from snapdyn.core.errors import InputError, finite_array, instance, shown
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
 from snapdyn.dynamics.systems.own.theory import (
@@ -26,7 +27,6 @@ from snapdyn.dynamics.systems.own.theory import (
     own_symbol,
     printed,
 )
-from snapdyn.errors import InputError, finite_array, instance, shown
 
 Shape = tuple[int, ...]
 # What becomes explicit entries, or disappears, once the symbols of the user are replaced by real ones.

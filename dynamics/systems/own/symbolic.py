@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.declaration import OwnSystem, new_class
 from snapdyn.dynamics.systems.own.jumps import jump_times
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
-from snapdyn.memory import require_memory
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.systems.own.theory import Derivative, Measures, SymbolicTheory

@@ -26,10 +26,10 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
+from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.files.storage import cache_folder, output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.jumps import Switch
-from snapdyn.errors import InputError, shown
 
 KERNEL = "@kernel(fastmath=EXACT)"
 HEADER = '''"""Generated from sympy by snapdyn."""

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from snapdyn.core.errors import InputError, finite_array, function, shown
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.declaration import (
@@ -23,7 +24,6 @@ from snapdyn.dynamics.systems.own.declaration import (
     parameter_value,
     require_names,
 )
-from snapdyn.errors import InputError, finite_array, function, shown
 
 _COMPILING = threading.Lock()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, finite_array, positive, real_array, shown, text, whole
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.files.storage import provenance
-from snapdyn.errors import InputError, finite_array, positive, real_array, shown, text, whole
 
 FORMAT = "snapdyn transformer run 2"
 UNITS = {"entropy": "nats", "loss": "nats", "change": "share of attention"}  # what there is per iteration

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from snapdyn.core.errors import InputError, flag, positive, text, whole
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.text.corpus import Corpus, listed_paths, read_corpus
 from snapdyn.dynamics.training.steps import checked_record
-from snapdyn.errors import InputError, flag, positive, text, whole
-from snapdyn.memory import require_memory
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Progress = Callable[[float, float, str], None]

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import InputError, optional_function, shown
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.dynamics.training.transformer.settings import Paths, Progress, SplitText, TransformerSettings, split_text
-from snapdyn.errors import InputError, optional_function, shown
 
 MASKED = -1e30  # a score whose weight and gradient are exactly 0
 Tensor = Any

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn.analytic.symbolic import gradient
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 
 pytestmark = pytest.mark.slow
 

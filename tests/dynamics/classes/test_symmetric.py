@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.dynamics.classes.synthetic import token_table
-from snapdyn.errors import InputError
 from tests.dynamics.systems.helpers import plain
 
 ARRAYS = ("query", "next_token", "prior", "queries", "query_index", "next_tokens", "next_index")

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import random_classes, single_common_token, syn_small
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import gram_by_hand
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
@@ -22,7 +23,6 @@ from snapdyn.dynamics import (
     random_classes,
     syn_medium,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import ROUNDING, gram_by_hand, sentence
 from tests.dynamics.systems.helpers import plain
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.files.csv_rows import csv_rows
-from snapdyn.errors import InputError
 
 
 def test_lines_of_rows(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import xarray
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.files.netcdf import BLOCK, TRAILER_SIZE, read_dataset, reading_netcdf, write_netcdf
 from snapdyn.dynamics.files.netcdf_content import Content
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import trailer_of
 
 NUMBERS = np.array([0.1 + 0.2, np.nan, -np.inf, 5e-324])

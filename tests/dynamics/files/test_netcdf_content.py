@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import xarray
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.files.netcdf import reading_netcdf
 from snapdyn.dynamics.files.netcdf_content import RefusedContent, read_content
 from snapdyn.dynamics.traces.reading import read_foreign
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import trailer_of
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn import memory
+from snapdyn.core import memory
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.files.npz import read_npz
-from snapdyn.errors import InputError
 from snapdyn.experiments.class_sections import read_table
 
 READERS = {"steps": sd.read_trace, "P": read_table}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.parallel import machine
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
     hashed_name,
@@ -21,8 +23,6 @@ from snapdyn.dynamics.files.storage import (
     write_record,
     write_text,
 )
-from snapdyn.errors import InputError
-from snapdyn.parallel import machine
 
 
 def test_a_stopped_write_leaves_the_old_file(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.registry import Registry, registries
 from snapdyn.dynamics.files.user_files import file_being_loaded, load_file, loaded_files
-from snapdyn.errors import InputError
-from snapdyn.registry import Registry, registries
 
-HEADER = "from snapdyn.registry import registries\n"
+HEADER = "from snapdyn.core.registry import registries\n"
 TOY = "toy = next(r for r in reversed(registries()) if r.kind == '{kind}' and 'ours' in r)\n"
 
 
@@ -49,7 +49,7 @@ def test_a_file_that_fails_is_taken_back(ending: str, sentence: str, toys: Regis
     file.write_text(
         HEADER
         + TOY.format(kind=toys.kind)
-        + "from snapdyn.registry import Registry\nnew = Registry('new kind', str.lower, ['A'])\n"
+        + "from snapdyn.core.registry import Registry\nnew = Registry('new kind', str.lower, ['A'])\n"
         + f"toy.add('Other'); toy.add('Theirs'); new.add('B')\n{ending}"
     )
     with pytest.raises(InputError, match=sentence):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import linregress
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     Event,
     FrozenDecoder,
@@ -22,7 +23,6 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, random_instance
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import (

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     Event,
     FrozenDecoder,
     integrate,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import INSTANCE, mean_field_system, tolerance
 

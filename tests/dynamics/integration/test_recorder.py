@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
@@ -15,7 +16,6 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import LATEST_TIME
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
 

@@ -12,6 +12,8 @@ import pytest
 import sympy
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
+from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
@@ -24,8 +26,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.integration import methods, solvers
 from snapdyn.dynamics.integration.request import METHODS
-from snapdyn.errors import InputError
-from snapdyn.memory import Unaffordable
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
 from tests.helpers import ROOT
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ClassKind,
     FrozenDecoder,
@@ -14,7 +15,6 @@ from snapdyn.dynamics import (
     syn_medium,
     syn_small,
 )
-from snapdyn.errors import InputError
 
 OWN = 1 - 0.38422 - 0.19078 - 0.41163
 UNSTABLE = SequenceClasses(

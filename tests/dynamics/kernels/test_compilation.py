@@ -16,7 +16,7 @@ from snapdyn.dynamics.kernels.compilation import COMPILATION
 CODE = """
 import numpy as np
 from snapdyn.dynamics.kernels.compilation import cache_of_kernels
-from snapdyn.parallel import WorkerPool
+from snapdyn.core.parallel import WorkerPool
 from snapdyn.validation.visits import recursion
 
 def run():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sympy
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
@@ -24,7 +25,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.reduction import reduced
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import EPS
 from tests.dynamics.systems.helpers import TWO_QUERIES
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ExpansionWarning,
     FiniteLengthMeanField,
@@ -15,7 +16,6 @@ from snapdyn.dynamics import (
     integrate,
     syn_small,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, mean_field
 from tests.dynamics.helpers import dense_state
 from tests.dynamics.systems.helpers import INSTANCES, random_state

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FrozenDecoder,
     integrate,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
     Array,
     Instance,

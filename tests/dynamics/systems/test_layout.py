@@ -9,8 +9,8 @@ import pytest
 from scipy import sparse
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.systems.layout import Layout, build_layout
-from snapdyn.errors import InputError
 
 FAR = 10**8
 INDICES = (

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import FrozenDecoder, MeanField, syn_small
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import (
     Instance,
     mean_field,

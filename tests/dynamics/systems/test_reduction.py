@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn import memory
+from snapdyn.core import memory
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     Event,
     FiniteLengthMeanField,
@@ -26,7 +27,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.reduction import reduced
-from snapdyn.errors import InputError
 from tests.dynamics.systems.helpers import plain, random_system
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import from_text
 from snapdyn.dynamics.text import corpus as corpus_module
-from snapdyn.errors import InputError
 from tests.dynamics.helpers import sentence
 from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
 from tests.helpers import FABLE

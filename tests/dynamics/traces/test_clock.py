@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import sgd, syn_small
 from snapdyn.dynamics.traces.clock import TraceClock
-from snapdyn.errors import InputError
 
 
 def test_clock_counts_the_steps_of_plain_descent() -> None:

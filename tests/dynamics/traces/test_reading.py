@@ -15,10 +15,10 @@ import pytest
 import xarray
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import Trace, read_trace
 from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.traces.reading import read_foreign
-from snapdyn.errors import InputError
 
 STEPS = np.array([0.0, 5.0, 50.0])
 RNG = np.random.default_rng(0)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, Trace, integrate, sgd, syn_small
-from snapdyn.errors import InputError
 
 STEPS = [0, 10]
 ATTENTION = np.array([[[0.4, 0.6, 0.0], [0.5, 0.0, 0.5]], [[0.3, 0.7, 0.0], [0.4, 0.0, 0.6]]])

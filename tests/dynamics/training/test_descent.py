@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     SGD,
     SequenceClasses,
@@ -17,7 +18,6 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.training import descent
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import random_instance
 from tests.dynamics.training.sgd_reference import (
     Array,

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     fluctuations,
@@ -19,7 +20,6 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.training.linear_noise import LinearNoise, poisson_nodes
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import attention, error_and_loss
 from tests.dynamics.helpers import dense_state
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     MeanField,
     SequenceClasses,
@@ -15,7 +16,6 @@ from snapdyn.dynamics import (
     sensitivity,
     syn_small,
 )
-from snapdyn.errors import InputError
 
 CLASSES = random_classes(3, 2, 3, num_queries=2, seed=1, uniform_prior=False)
 TIMES = np.linspace(0.0, 100.0, 6)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ClassKind,
     Event,
@@ -22,7 +23,6 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.systems.reduction import reduced
-from snapdyn.errors import InputError
 from tests.dynamics.systems.helpers import plain, random_symmetric_classes
 
 

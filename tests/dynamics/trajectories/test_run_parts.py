@@ -12,6 +12,7 @@ import pytest
 import sympy
 import xarray
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ClassKind,
     Event,
@@ -36,7 +37,6 @@ from snapdyn.dynamics.integration.driver import run as run_request
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.trajectories import run_parts
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.errors import InputError
 from tests.helpers import FABLE
 
 START = np.random.default_rng(3).normal(size=(1, 8))

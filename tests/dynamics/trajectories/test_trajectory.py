@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     MeanField,
     SingleCommonToken,
     Trajectory,
     integrate,
 )
-from snapdyn.errors import InputError
 from tests.dynamics.dense_reference import Array, Instance, attention
 from tests.dynamics.helpers import ROUNDING
 

@@ -13,9 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
+from snapdyn.core.registry import registries
 from snapdyn.dynamics.files.user_files import load_file
 from snapdyn.figures import compute
-from snapdyn.registry import registries
 from snapdyn.validation import validate
 from snapdyn.validation.register import CLAIMS
 from tests.helpers import EXAMPLES

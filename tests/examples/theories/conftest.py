@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from snapdyn.registry import registries
+from snapdyn.core.registry import registries
 from tests.helpers import EXAMPLES
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ModifiedDecoder,
     SequenceClasses,
@@ -17,7 +18,6 @@ from snapdyn.dynamics import (
     single_common_token,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.errors import InputError
 from snapdyn.figures.plotting import plot
 from snapdyn.validation import Fit, IdentifiabilityWarning, fit
 from tests.helpers import ROOT

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     MeanField,
     SequenceClasses,
@@ -18,7 +19,6 @@ from snapdyn.dynamics import (
     sgd,
     syn_medium,
 )
-from snapdyn.errors import InputError
 from snapdyn.validation import Ladder, ladder
 from snapdyn.validation.observables import attention_observables
 from snapdyn.validation.rungs.build import climb

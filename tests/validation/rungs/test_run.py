@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
@@ -12,7 +13,6 @@ from snapdyn.dynamics import (
     integrate,
     sgd,
 )
-from snapdyn.errors import InputError
 from snapdyn.validation.rungs.run import (
     DESCENT,
     EXACT,

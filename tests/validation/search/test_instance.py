@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from snapdyn import memory
+from snapdyn.core import memory
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics import single_common_token
-from snapdyn.errors import InputError
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 

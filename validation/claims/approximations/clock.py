@@ -5,8 +5,8 @@ from functools import cache, lru_cache, partial
 
 import numpy as np
 
+from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
-from snapdyn.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.rungs.build import ladder

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.memory import require_affordable
+from snapdyn.core.memory import require_affordable
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,

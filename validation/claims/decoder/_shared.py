@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.memory import EVALUATIONS, require_affordable
+from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.statement import (
     LARGE_VOCABULARY,

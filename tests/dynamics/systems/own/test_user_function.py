@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.user_function import FunctionSystem
-from snapdyn.parallel import WorkerPool
 
 
 def oscillator(t: float, state: Any, out: Any, frequency: float, drive: Any) -> None:

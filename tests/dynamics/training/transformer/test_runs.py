@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xarray
 
+from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run, load_transformer_runs
-from snapdyn.errors import InputError
 
 
 def run(seed: int = 0, length: int = 5) -> TransformerRun:

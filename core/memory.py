@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.errors import InputError
+from snapdyn.core.errors import InputError
 
 # Less is given without looking at what is free.
 ALWAYS_FREE = 2**27  # bytes

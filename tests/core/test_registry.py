@@ -90,7 +90,7 @@ from pathlib import Path
 
 import snapdyn as sd
 from snapdyn.commands.options import systems_and_observables
-from snapdyn.registry import plugin_versions
+from snapdyn.core.registry import plugin_versions
 from snapdyn.experiments.run_files import read_simulation
 from snapdyn.experiments.sweep.files import read_sweep
 from snapdyn.validation.claims import chosen_claims

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.parallel import WorkerPool, in_threads, is_running
+from snapdyn.core.parallel import WorkerPool, in_threads, is_running
 
 PARENT = """
 import os, sys, time
-from snapdyn.parallel import WorkerPool
+from snapdyn.core.parallel import WorkerPool
 
 pool = WorkerPool(2)
 futures = [pool.submit(time.sleep, 300) for _ in range(2)]

@@ -2,8 +2,8 @@
 
 import re
 
+from snapdyn.core.html import html_table
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, single_common_token, syn_small
-from snapdyn.html import html_table
 
 
 def test_names_and_values_are_escaped() -> None:

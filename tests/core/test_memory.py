@@ -2,8 +2,8 @@
 
 import pytest
 
-from snapdyn import memory
-from snapdyn.errors import InputError
+from snapdyn.core import memory
+from snapdyn.core.errors import InputError
 
 
 def test_what_is_free_decides(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from snapdyn import errors
-from snapdyn.errors import InputError
+from snapdyn.core import errors
+from snapdyn.core.errors import InputError
 from tests.fuzz.odd_values import ODD
 
 # Name of the check, what is refused, the last that is taken, options, and words of the message.

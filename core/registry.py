@@ -8,7 +8,7 @@ from importlib import metadata
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from snapdyn.errors import InputError, shown
+from snapdyn.core.errors import InputError, shown
 
 Entry = TypeVar("Entry")
 
