@@ -9,7 +9,7 @@ from tests.changed import mirroring
 from tests.helpers import ROOT
 
 TESTS = ROOT / "tests"
-ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
+ROOMS = ("core", "analytic", "dynamics", "validation", "experiments", "figures", "app")
 # Modules without a file of their name, by pattern, and the test that serves them on purpose.
 SERVED_BY = {
     # One test for all modules of a folder.
@@ -29,7 +29,7 @@ SERVED_BY = {
     "validation/fitting/*": "validation/fitting/test_estimation.py",
     "validation/rungs/*": "validation/rungs/test_build.py",
     "validation/statement": "validation/test_register.py",
-    "prose": "report/test_mathematics.py",
+    "core/prose": "report/test_mathematics.py",
     "figures/files": "figures/test_writing.py",
     "commands/options": "commands/test_main.py",
     "commands/sweep": "experiments/sweep/test_files.py",

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError
+from snapdyn.core.folders import cache_folder
 from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
-    cache_folder,
     hashed_name,
     library_versions,
     output_folder,

@@ -70,7 +70,7 @@ def library_versions() -> dict[str, str]:
 
 @cache
 def source_hash(*modules: str) -> str:
-    """Hash of the source and data files of modules and packages of snapdyn, such as "dynamics" and "errors"."""
+    """Hash of the source and data files of modules and packages of snapdyn, such as "dynamics" and "core"."""
     digest = hashlib.sha256()
     package = Path(__file__).absolute().parents[2]
     for name in modules:
@@ -86,15 +86,6 @@ def source_hash(*modules: str) -> str:
 def provenance(**facts: Any) -> dict[str, Any]:
     """Facts that reproduce a result: code and library versions and whatever the caller adds."""
     return {"snapdyn": code_version(), "versions": library_versions(), **facts}
-
-
-def cache_folder() -> Path:
-    """Folder of files that can be made again: $SNAPDYN_CACHE, else $XDG_CACHE_HOME/snapdyn, else ~/.cache/snapdyn."""
-    if own := os.environ.get("SNAPDYN_CACHE"):
-        return Path(own)
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG rule: a relative path counts as none.
-    return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
 
 
 def output_folder(path: str | os.PathLike[str], *files: str) -> Path:

@@ -21,7 +21,7 @@ from numba.core import event
 from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
 
-from snapdyn.dynamics.files.storage import cache_folder
+from snapdyn.core.folders import cache_folder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ query and on those of classes with other queries.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -18,7 +18,9 @@ import scipy.sparse
 from snapdyn.dynamics.classes.kinds import NONE, Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.law import LANES, Structure
-from snapdyn.dynamics.systems.layout import Layout
+
+if TYPE_CHECKING:
+    from snapdyn.dynamics.systems.layout import Layout
 
 SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 BYTES_PER_TERM = 50.0  # a whole and a real number, and copies while they are made

@@ -18,7 +18,8 @@ from snapdyn.core.errors import InputError
 from snapdyn.core.memory import require_memory, scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, sensitivity, sensitivity_steps, tangent
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, tangent
+from snapdyn.dynamics.kernels.sensitivity import sensitivity, sensitivity_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField

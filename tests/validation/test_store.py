@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from snapdyn.validation import CLAIMS, ClaimResult, Line, Map, Picture, load_claims, validate
-from snapdyn.validation.store import FinishedClaims, cache_folder, decoded, encoded
+from snapdyn.validation.store import FinishedClaims, decoded, encoded
 from tests.helpers import group_has_ended
 from tests.validation.helpers import check, claim_of, result_of
 
@@ -93,25 +93,6 @@ def test_damage_is_noticed(place: float, damage: str) -> None:
     broken = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :] if damage == "changed" else text[:at]
     with pytest.raises((ValueError, KeyError, TypeError)):
         decoded(broken, claim_of())
-
-
-@pytest.mark.parametrize(
-    ("settings", "folder"),
-    [
-        ({"SNAPDYN_CACHE": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own"),
-        ({"SNAPDYN_CACHE": "", "XDG_CACHE_HOME": "/xdg"}, "/xdg/snapdyn"),
-        ({"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/snapdyn"),
-        ({}, "/home/me/.cache/snapdyn"),
-    ],
-)
-def test_cache_folder(settings: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the folder is the user's choice, else XDG's, else ~/.cache/snapdyn."""
-    for name in ("SNAPDYN_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", "/home/me")
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    assert cache_folder() == Path(folder)
 
 
 @pytest.fixture

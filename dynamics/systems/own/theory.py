@@ -27,7 +27,8 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.core.errors import InputError, shown
-from snapdyn.dynamics.files.storage import cache_folder, output_folder, source_hash, write_text
+from snapdyn.core.folders import cache_folder
+from snapdyn.dynamics.files.storage import output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.systems.own.jumps import Switch
 
