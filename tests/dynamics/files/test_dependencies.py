@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
         ("import glob", "glob.glob('../elsewhere/*.csv')", {"elsewhere/"}),
         ("from pathlib import Path", "list(Path('..').iterdir())", {""}),
         ("", "exec(open('../data.csv').read())", {"data.csv"}),
-        ("from contextlib import suppress", "with suppress(sd.InputError): sd.read_trace('../a.nc', **GIVEN)", {"a.nc"}),
+        ("import contextlib as c", "with c.suppress(sd.InputError): sd.read_trace('../a.nc', **GIVEN)", {"a.nc"}),
         ("", "open('../new', 'w').close(); open('../new').read()", set()),
         ("", "sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 0.1), [1.0])", set()),
     ],
