@@ -24,6 +24,8 @@ TOY = """
 import snapdyn as sd
 {imports}
 
+GIVEN = {{"clock": "sgd steps", "batch_size": 1, "seq_len": 9}}
+
 @sd.register
 class Toy(sd.System):
     @staticmethod
@@ -53,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     for name in ("beside/law.py", "beside/unused.py", "elsewhere/far.py", "elsewhere/later.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("NUMBER = 1\n")
-    for name in ("beside/register.toml", "data.csv", "table.txt"):
+    for name in ("beside/register.toml", "data.csv", "table.txt", "a.nc"):
         (tmp_path / name).write_text("1\n")
     return tmp_path
 
@@ -70,6 +72,7 @@ def folder(tmp_path: Path) -> Path:
         ("import glob", "glob.glob('../elsewhere/*.csv')", {"elsewhere/"}),
         ("from pathlib import Path", "list(Path('..').iterdir())", {""}),
         ("", "exec(open('../data.csv').read())", {"data.csv"}),
+        ("import contextlib as c", "with c.suppress(sd.InputError): sd.read_trace('../a.nc', **GIVEN)", {"a.nc"}),
         ("", "open('../new', 'w').close(); open('../new').read()", set()),
         ("", "sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 0.1), [1.0])", set()),
     ],
