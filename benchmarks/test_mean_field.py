@@ -12,7 +12,7 @@ from cases import ATOL, CASES, RTOL, numpy_mean_field, system, times
 from scipy.integrate import DOP853
 
 from snapdyn.dynamics import integrate
-from snapdyn.dynamics.kernels.mean_field.general import mean_field
+from snapdyn.dynamics.kernels.law import mean_field
 
 
 def numpy_integration(case: str) -> np.ndarray:

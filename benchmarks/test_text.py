@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 
 from snapdyn.analytic import transition_time
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
-from snapdyn.dynamics.systems.mean_field import TiledRate
 
 WIKITEXT = Path(os.environ.get("SNAPDYN_WIKITEXT", Path(__file__).parents[2] / "shared" / "data" / "wikitext-2"))
 pytestmark = pytest.mark.skipif(not WIKITEXT.is_dir(), reason=f"no WikiText-2 at {WIKITEXT}; set SNAPDYN_WIKITEXT")
@@ -49,24 +47,6 @@ def test_evaluation(benchmark: Any, number: int) -> None:
         works, times = np.log(np.array(COSTS)).T
         exponent, constant = np.polyfit(works, times, 1)
         print(f"time = {np.exp(constant):.3g} s (nnz(P) x columns)^{exponent:.3f}")
-
-
-@pytest.mark.benchmark(group="text: one evaluation of 1000 classes")
-@pytest.mark.parametrize("route", ["class by class", "tiles, one thread", "tiles, all cores"])
-def test_tiles(benchmark: Any, route: str) -> None:
-    """Time of one evaluation for 1000 classes, with both kernels and on all cores."""
-    system = MeanField(from_text(WIKITEXT), ETA_Y, ETA_Z)
-    if route == "class by class":
-        system._tiled = None
-    elif route == "tiles, one thread":
-        system._tiled = TiledRate(system.layout, ETA_Y, ETA_Z, 1)
-    state, out = 0.01 * np.random.default_rng(0).normal(size=system.size), np.empty(system.size)
-    benchmark.pedantic(system.write_rate, args=(state, out), rounds=10, warmup_rounds=1)
-    started = time.process_time()
-    system.write_rate(state, out)
-    print(
-        f"{route}: {benchmark.stats.stats.min * 1e3:.0f} ms, processor {(time.process_time() - started) * 1e3:.0f} ms"
-    )
 
 
 @pytest.mark.benchmark(group="text: past the transition")

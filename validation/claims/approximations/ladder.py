@@ -34,8 +34,8 @@ from snapdyn.validation.statement import (
 )
 
 # The larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2; K/V and unequal overlaps take the rest. In a star of
-# classes, all of which overlap with one only, the factor 1 - sum_j E'_kj of a leaf k lowers both gaps; a directed search
-# over stars (K = 3 to 15, unequal shares of the overlaps) found 0.48 at K = 5.
+# classes, all of which overlap with one only, the factor 1 - sum_j E'_kj of a leaf k lowers both gaps; a directed
+# search over stars (K = 3 to 10, unequal shares of the overlaps) found 0.48 at K = 5.
 LEAST_GAP = 0.4
 TOLERANCE = 0.05
 DOMAIN = replace(

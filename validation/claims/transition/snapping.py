@@ -68,8 +68,8 @@ LATE = Requirement(
 AFTER = (*ONE_COMMON, LARGE_VOCABULARY, LATE)
 # Under Eq. (10) two classes that overlap only each other have d ln chi/d ln ln = 2/((2 - f_1c^2 - f_2c^2) S), S the sum
 # of 1 - f_nc^2: at most 1 for f_nc^2 <= 1 - 1/sqrt(2) = 0.29, if f is small on the dominant token; f_nc falls in time.
-# S is a sum over classes that learn at the same time. Where one is so rare that the other has long been learned, S loses
-# the other's share: at f_nc^2 = 1/4 it was 1.11 at priors 1:1e-6 and 1.26 at 1:1e-10. Hence equal priors.
+# S is a sum over classes that learn at the same time. Where one is so rare that the other has long been learned, S
+# loses the other's share: the exponent was 1.11 at f_nc^2 = 1/4, priors 1:1e-6, and 1.26 at 1:1e-10.
 SMALL_SHARE = Requirement(
     "small share of the common token", "f_nc(0)^2 <= 0.25 for every class", _common_share, at_most=0.25
 )
