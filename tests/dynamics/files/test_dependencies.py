@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# Loads a file, calls its `statement`, and prints what is known before and after. What the program imports itself does not
+# Loads a file, calls its `statement`, and prints what is known before and after. What the program itself imports does not
 # matter unless the file uses it as well.
 PROGRAM = """
 import json, sys, early, program
