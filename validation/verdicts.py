@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial as partial_of
 from itertools import islice
+from pathlib import Path
 from pickle import PicklingError
 from types import FunctionType
 from typing import Any
@@ -183,7 +184,7 @@ def _judged(entry: Claim, level: str, seed: int) -> Judged:
     """Judge a claim; of a claim of the package, the hash of the sources says what it depends on."""
     if not entry.file:
         return *_evidence_and_verdict(entry, level, seed), {}
-    with watching():
+    with watching(Path(entry.file).absolute()):
         judged = _evidence_and_verdict(entry, level, seed)
     return *judged, dependencies()
 

@@ -32,9 +32,9 @@ LISTINGS = ("os.listdir", "os.scandir")
 # Through these a statement learns what no hook sees.
 OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "os.fork", "socket.connect", "sqlite3.connect")
 # Libraries that open files without Python, so that no hook sees them.
-UNSEEN = re.compile(
-    rb"\b(h5py|h5netcdf|netCDF4|tables|read_hdf|pyarrow|read_parquet|read_feather|read_orc|polars|duckdb|lmdb|safetensors"
-    rb"|ctypes|cffi)\b"
+UNSEEN = set(
+    b"h5py h5netcdf netCDF4 tables read_hdf pyarrow read_parquet read_feather read_orc polars duckdb lmdb safetensors "
+    b"ctypes cffi".split()
 )
 PACKAGE = str(Path(__file__).absolute().parents[2])
 
@@ -42,6 +42,7 @@ PACKAGE = str(Path(__file__).absolute().parents[2])
 # of the same process may depend on what an earlier one has read.
 _seen: dict[str, str] = {}
 _loaded: set[str] = set()
+_imported: set[str] = set()  # modules imported while the code ran
 _created: set[str] = set()  # files that the code itself has written
 _why_unknown: set[str] = set()
 _watching = 0
@@ -52,30 +53,31 @@ _state = threading.local()
 def loading(file: Path) -> Iterator[None]:
     """While a user's file is run, note what it imports, opens and lists, and the code that lies beside it."""
     before = set(sys.modules)
-    _loaded.add(str(file))
     for path in (file.parent / CODE, *file.parent.glob(CODE), file.parent / "register.toml"):
         _note(str(path))
     try:
-        with watching():
+        with watching(file):
             yield
     finally:
         for name in set(sys.modules) - before:
             if _has_no_source(name):
                 _why_unknown.add(f"the module {name!r} has no file")
         _note_modules()
-        _search_unseen(str(file))
 
 
 @contextmanager
-def watching() -> Iterator[None]:
-    """Note what is opened and listed in the block, in all threads."""
+def watching(*files: Path) -> Iterator[None]:
+    """Note what the code of loaded files imports, opens and lists in the block, in all threads."""
     global _watching
     _install()
+    _loaded.update(str(file) for file in files)
+    before = set(sys.modules)
     _watching += 1
     try:
         yield
     finally:
         _watching -= 1
+        _imported.update(sys.modules.keys() - before)
 
 
 @cache
@@ -86,8 +88,8 @@ def _install() -> None:
 def dependencies() -> dict[str, str] | None:
     """What results of this process depend on so far: digests by name. None: it cannot be known.
 
-    That is so where a file has changed since it was read; a module has no file; or the code starts a process, opens a
-    connection, or uses a library that opens files without Python.
+    That is so where a file has changed since it was read; a module has no file, or is compiled; or the code starts a
+    process, opens a connection, or uses a library that opens files without Python.
     """
     if not _install.cache_info().currsize:
         return {}  # no code of a user has been run
@@ -164,18 +166,34 @@ def _note(name: str) -> None:
 
 
 def _note_modules() -> None:
-    """Note the files of modules that are no part of an installed package, whoever has imported them."""
-    for module in list(sys.modules.values()):
+    """Note the files of modules that the code uses and that are no part of an installed package.
+
+    Those are the modules imported while the code ran, and, since another program may have imported a module before,
+    those whose name is a word of the code.
+    """
+    others = {}
+    for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and os.path.isabs(file) and _counts(file) and file not in _seen:
-            _note(file)
-            _search_unseen(file)
+        if isinstance(file, str) and os.path.isabs(file) and _counts(file) and file not in _loaded:
+            others[name] = file
+    used = [*_loaded, *(others.pop(name) for name in _imported & others.keys())]
+    for file in used:  # which grows
+        words = _words(file)
+        used.extend(others.pop(name) for name in list(others) if name.rpartition(".")[2].encode() in words)
+        if unseen := words & UNSEEN:
+            _why_unknown.add(f"{file!r} uses {min(unseen).decode()}, which opens files without Python")
+        _note(file)
 
 
-def _search_unseen(file: str) -> None:
-    with suppress(OSError):
-        if found := UNSEEN.search(Path(file).read_bytes()):
-            _why_unknown.add(f"{file!r} uses {found[0].decode()}, which opens files without Python")
+def _words(file: str) -> set[bytes]:
+    if not file.endswith(".py"):
+        _why_unknown.add(f"{file!r} is compiled")
+        return set()
+    try:
+        return set(re.findall(rb"\w+", Path(file).read_bytes()))
+    except OSError as error:
+        _why_unknown.add(f"{file!r}: {error}")
+        return set()
 
 
 def _has_no_source(name: str) -> bool:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-# Loads a file, calls its `statement`, and prints what is known before and after.
+# Loads a file, calls its `statement`, and prints what is known before and after. What the program itself imports does not
+# matter unless the file uses it as well.
 PROGRAM = """
-import json, sys
+import json, sys, early, program
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import load_file
@@ -52,9 +53,11 @@ def known(folder: Path, imports: str, statement: str) -> list[dict[str, str] | N
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with modules and files beside a user's file, and elsewhere."""
-    for name in ("beside/law.py", "beside/unused.py", "elsewhere/far.py", "elsewhere/later.py"):
+    for name in ("beside/law.py", "beside/unused.py", "elsewhere/far.py", "elsewhere/later.py", "elsewhere/early.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("NUMBER = 1\n")
+    (tmp_path / "elsewhere" / "program.py").write_text("import h5py\n")
+    (tmp_path / "elsewhere" / "near.py").write_text("from early import NUMBER\n")
     for name in ("beside/register.toml", "data.csv", "table.txt", "a.nc"):
         (tmp_path / name).write_text("1\n")
     return tmp_path
@@ -66,6 +69,8 @@ def folder(tmp_path: Path) -> Path:
     [
         ("import json, numpy, law, far", "pass", {"elsewhere/far.py"}),
         ("import json", "import later", {"elsewhere/later.py"}),
+        ("from early import NUMBER", "pass", {"elsewhere/early.py"}),
+        ("from near import NUMBER", "pass", {"elsewhere/early.py", "elsewhere/near.py"}),
         ("import numpy", "numpy.loadtxt('../data.csv')", {"data.csv"}),
         ("import os", "os.open('../data.csv', os.O_RDONLY)", {"data.csv"}),
         ("DATA = open('../data.csv').read()", "open('../table.txt', 'rb').read()", {"data.csv", "table.txt"}),
@@ -112,6 +117,7 @@ def test_a_change_is_noticed(folder: Path) -> None:
         ("import xarray", "xarray.open_dataset('a.nc', engine='h5netcdf') if 0 else None"),
         ("import sys, types; sys.modules['made'] = types.ModuleType('made')", "pass"),
         ("", "open('../data.csv').read(); open('../data.csv', 'w').write('2'); open('../data.csv').read()"),
+        ("import program", "pass"),
         ("import law", "open('law.py', 'w').write('NUMBER = 2')"),
     ],
 )
