@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
 from snapdyn.validation.claims.attention.conservation import drift, without_projection
