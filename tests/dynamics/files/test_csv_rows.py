@@ -9,7 +9,7 @@ from snapdyn.errors import InputError
 
 
 def test_lines_of_rows(tmp_path: Path) -> None:
-    """Assert numbers of lines beside blank lines and a cell over two lines, and no byte-order mark in the first cell."""
+    """Assert numbers of lines beside blank lines and a cell of two lines; a byte-order mark is no part of a cell."""
     path = tmp_path / "a.csv"
     path.write_text('\n"a","b\nc"\n\n1,"2,5"\n', encoding="utf-8-sig")
     assert list(csv_rows(path)) == [(3, ["a", "b\nc"]), (5, ["1", "2,5"])]
