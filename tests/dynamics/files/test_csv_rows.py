@@ -9,11 +9,7 @@ from snapdyn.dynamics.files.csv_rows import csv_rows
 
 
 def test_lines_of_rows(tmp_path: Path) -> None:
-<<<<<<< HEAD
-    """Assert numbers of lines beside blank lines and a cell over two lines, and no BOM in the first cell."""
-=======
     """Assert numbers of lines beside blank lines and a cell of two lines; a byte-order mark is no part of a cell."""
->>>>>>> b8936c8571f9f39991e7740f6612c641c1bacc6c
     path = tmp_path / "a.csv"
     path.write_text('\n"a","b\nc"\n\n1,"2,5"\n', encoding="utf-8-sig")
     assert list(csv_rows(path)) == [(3, ["a", "b\nc"]), (5, ["1", "2,5"])]
