@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-# Loads a file, calls its `statement`, and prints what is known before and after. What the program itself imports does
-# not matter unless the file uses it as well.
+# Loads a file, calls its `statement`, and prints what is known before and after. What the program itself imports counts
+# only where the file uses it as well.
 PROGRAM = """
 import json, sys, early, program
 from snapdyn.dynamics import SYSTEMS
