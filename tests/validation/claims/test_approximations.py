@@ -6,7 +6,7 @@ import pytest
 import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.approximations import theorem1b
+from snapdyn.validation.claims.approximations import ladder, theorem1b
 from snapdyn.validation.evidence import SEED
 
 
@@ -27,3 +27,16 @@ def test_the_time_of_the_largest_speed_is_located(number: int) -> None:
     assert measured.error < 1e-4
     # The two grids miss a smooth maximum by (step in ln t)^2/8, 4e-6 or less.
     assert measured.value == pytest.approx(expected, abs=measured.error + 1e-5)
+
+
+def test_a_star_of_six_classes_has_a_larger_gap_below_one_half() -> None:
+    """Assert the gaps of leaf 1 by hand: xi_1 over f_0.f_1 is 1/V, E'_01 + (1 - S)/V or E'_01, V = 32, up to 1/V."""
+    instance = ladder.star()
+    assert instance.correlation == pytest.approx(0.9999, abs=1e-5)
+    inverse, V = np.eye(6) - np.linalg.inv(instance.gram), instance.vocab_size
+    drive, S = inverse[0, 1], inverse[0, 1:].sum()
+    exact = drive + (1 - S) / V
+    by_hand = abs(V * exact - 1), abs(1 - drive / exact)
+    assert ladder.first_gaps(instance) == pytest.approx(by_hand, abs=2 / V)
+    measured = ladder.largest_first_gap(instance)
+    assert (round(measured.value, 3), measured.holds) == (0.483, True)
