@@ -230,7 +230,7 @@ def _plain(value: Any) -> Any:
 
 
 # What a cell can run: all rooms below the figures, and the checks of input.
-SOURCES = ("analytic", "dynamics", "validation", "experiments", "errors", "memory", "parallel", "registry")
+SOURCES = ("core", "analytic", "dynamics", "validation", "experiments")
 
 
 def code_hash() -> str:
