@@ -177,13 +177,12 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
 def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
     """The mean field of the settings, and where it is not valid."""
     # Explicit methods: "auto" may choose CVODE, which does not run on the quotient.
-    if s.seq_len is None:
-        system, method = MeanField(s.classes, s.eta_Y, s.eta_Z), "compiled"
-    else:
-        system, method = FiniteLengthMeanField(s.classes, s.eta_Y, s.eta_Z, s.seq_len), "DOP853"
+    system = MeanField(s.classes, s.eta_Y, s.eta_Z)
+    if s.seq_len is not None:
+        system = FiniteLengthMeanField(s.classes, s.eta_Y, s.eta_Z, s.seq_len)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpansionWarning)
-        run = integrate(system, t, method, save_decoder=True, reduce=True, rtol=RTOL, atol=ATOL)
+        run = integrate(system, t, "compiled", save_decoder=True, reduce=True, rtol=RTOL, atol=ATOL)
     if not run.success:
         raise InputError(f"expected a run to t = {t[-1]:.4g}, received {run.message}; choose slower attention")
     return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))

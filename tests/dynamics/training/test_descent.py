@@ -177,7 +177,7 @@ def test_row_sums_are_kept() -> None:
     ("settings", "words"),
     [
         (
-            {"classes": single_common_token(4, 2, 0.3, 20), "eta_Y": 1.5e308, "batch_size": None, "seq_len": None},
+            {"classes": single_common_token(4, 2, 0.3, 20), "eta_Y": 1e308, "batch_size": None, "seq_len": None},
             ["Y[token", "smaller eta_Y"],
         ),
         ({"eta_Z": 1e308, "init": random_start(CLASSES, 9)}, ["z[query", "smaller eta_Z"]),
