@@ -19,7 +19,7 @@ PAGES = [
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
-ROOMS = ("analytic", "dynamics", "validation", "experiments", "figures", "app")
+ROOMS = ("core", "analytic", "dynamics", "validation", "experiments", "figures", "app")
 FOLDERS = (*ROOMS, "benchmarks", "docs", "examples", "packaging", "paper", "tests")
 SUFFIXES = ("py", "toml", "md", "csv", "json", "cff", "cfg", "txt", "png", "yaml")
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
