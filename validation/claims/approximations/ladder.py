@@ -148,7 +148,7 @@ CLAIM = Claim(
     ),
     conclusion=(
         "For equal weak overlaps and V >> K, the modified decoder or the leading form of beta errs by 0.6 or more at "
-        "the start, and for unequal ones by 0.4 or more ({a star of six classes:.3f} for a star of six classes). The "
+        "the start. For unequal ones it is 0.4 or more, {a star of six classes:.3f} for a star of six classes. The "
         "ladder is the sequence of approximations SGD, mean field, modified decoder, leading beta, closed form; a gap "
         "is the difference of two neighbours over the change of z. On runs with K = 10 and f_n.f_k = 0.0036 the "
         "larger of the gaps of these two rungs, modified decoder and leading beta, is {V = 178:.2f} at V = 178 and {V "
