@@ -229,11 +229,6 @@ class Request:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    @property
-    def only_logits(self) -> bool:
-        """Whether the run saves logits and nothing else."""
-        return self.z_only and not self.save_decoder and not self.events
-
 
 class Plan(NamedTuple):
     """How a run is integrated.

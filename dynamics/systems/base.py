@@ -98,7 +98,7 @@ class System(ABC):
     eta_Y: float = 1.0
     eta_Z: float = 0.0
     norm_weights: Floats | None = None
-    # Of systems on one value for all that stay equal (`symmetry.systems`): whether logits share values of the state,
+    # Of systems on one value for all that stay equal (`systems.reduction`): whether logits share values of the state,
     # (`value_of_z` says which), and whether a run keeps these values only, of one class of each kind.
     shares_logits: bool = False
     holds_kinds: bool = False
@@ -130,7 +130,7 @@ class System(ABC):
 
     @cached_property
     def reductions(self) -> dict[float | None, Any]:
-        """Reduced systems by the `at_most` that they were asked for with; see `symmetry.reduction.reduced`."""
+        """Reduced systems by the `at_most` that they were asked for with; see `systems.reduction.reduced`."""
         return {}
 
     def check_values(self, *vectors: Floats) -> None:
