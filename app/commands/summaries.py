@@ -201,7 +201,6 @@ def write_words(folder: Path, run: Trajectory, classes: TextClasses) -> Path:
 LISTED_CLASSES = 12
 TOP_TOKENS = 3
 LISTED_VALUES = 20
-LONG_RUN = 5.0  # seconds; the transition of a run without decoder takes as long again
 
 
 def show_trajectory(trajectory: Trajectory) -> None:
@@ -236,20 +235,18 @@ def show_trajectory(trajectory: Trajectory) -> None:
 
 
 def _show_transition(trajectory: Trajectory) -> None:
-    """Print when the measured speed gamma_n of the classes peaks, unless it takes long to find from this run."""
-    kept, classes = trajectory.representatives, trajectory.classes
-    has_decoder = "h" in trajectory.extra or (kept.Y if kept else trajectory.Y) is not None
-    if not has_decoder and not trajectory.wall_time < LONG_RUN:
-        show("transition not measured: the run is long; set save_decoder = true in [run]")
-        return
+    """Print when the measured speed gamma_n of the classes peaks."""
+    classes = trajectory.classes
     what, several = "class", "classes"
     try:
-        if kept and isinstance(classes, SymmetricClasses) and classes.is_large:
+        if trajectory.representatives and isinstance(classes, SymmetricClasses) and classes.is_large:
             what, several = "kind", "kinds of classes"
             peaks = np.concatenate([trajectory.of_class(kind).transition for kind in range(len(classes.kinds))])
         else:
             peaks = trajectory.transition
     except InputError:  # a residual connection, or no decoder
+        if not trajectory.parameters.get("residual"):
+            show("transition not measured: the run kept no decoder; set save_decoder = true in [run]")
         return
     reached = peaks[np.isfinite(peaks)]
     if not reached.size:

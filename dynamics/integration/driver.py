@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,25 +15,26 @@ from numpy.typing import ArrayLike
 from snapdyn.core.errors import InputError, instance, list_of, optional_function, whole
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.events import DenseStep, EventWatcher
+from snapdyn.dynamics.integration.conservation import Conserved, conserved, violation_message
+from snapdyn.dynamics.integration.dense_output import DenseOutput
+from snapdyn.dynamics.integration.events import EventWatcher
 from snapdyn.dynamics.integration.methods import plan_run
-from snapdyn.dynamics.integration.recorder import Ended, Recorder, StateRecorder, trajectories
+from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, Solution
 from snapdyn.dynamics.integration.request import Event, Plan, Request
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.trajectories.run_parts import EventRecord
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
-PROGRESS_INTERVAL = 0.1  # seconds between calls of the progress callback
-# The first call of the compiled integrator moves about so many numbers (milliseconds). Later calls take about
-# SECONDS_AT_ONCE, so that Ctrl-C has an effect.
+# The first call of the compiled integrator moves about so many numbers (milliseconds), that of a solver in Python makes
+# one step. Later calls take about SECONDS_AT_ONCE, so that Ctrl-C has an effect.
 FIRST_NUMBERS_AT_ONCE = 200_000
 SECONDS_AT_ONCE = 0.1
 MOST_STEPS_AT_ONCE = 10**9
 STEPS_SAMPLED = 64  # between looks at the events
-# Members whose states wait in memory; the largest systems whose solvers do.
-MEMBERS_TOGETHER, LARGEST_PREPARED = 512, 1000
+LEAST_NUMBERS = 20_000  # a member of an ensemble keeps whole states up to this size at least
 NEVER = threading.Event()
 
 
@@ -51,6 +52,7 @@ def integrate(
     most_evaluations: int | None = None,
     reduce: bool | str = "auto",
     max_step: float | None = None,
+    dense: bool = False,
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -104,6 +106,8 @@ def integrate(
         Largest step, in units of t; None: no limit. Give it for a rate with pulses or jumps that are shorter than the
         steps: the methods do not see what lies between their evaluations. Where a rate of `System.from_sympy` jumps at
         times that follow from t and the parameters alone, the steps begin anew there, and it is not needed.
+    dense : bool
+        Keep the dense output of every step (8 states a step), so that ``trajectory(t)`` gives the state at any time.
 
     Returns
     -------
@@ -130,74 +134,35 @@ def integrate(
     array([3.479, 3.064, 0.715, 0.028])
     """
     request = Request(
-        t_eval, method, rtol, atol, log_time, events, save_decoder, progress, z_only, most_evaluations, reduce, max_step
+        t_eval,
+        method,
+        rtol,
+        atol,
+        log_time,
+        events,
+        save_decoder,
+        progress,
+        z_only,
+        most_evaluations,
+        reduce,
+        max_step,
+        dense,
     )
     return run(system, request, NEVER)
 
 
-def run(system: System, request: Request, stop: threading.Event) -> Trajectory:
-    """Integrate a system as `integrate` describes.
+def run(system: System, request: Request, stop: threading.Event, numbers: int = NUMBERS_AT_ONCE) -> Trajectory:
+    """Integrate a system as `integrate` describes; up to so many `numbers`, whole states are kept.
 
     When `stop` is set, the run ends as it does after Ctrl-C. (Python delivers Ctrl-C to the main thread only.)
     """
-    return _recorded(system, request, stop).trajectory()
-
-
-@dataclass
-class _Run:
-    """A run. In an ensemble, code in Python treats many runs at once, and each run makes its steps in a thread."""
-
-    system: System
-    plan: Plan
-    recorder: Recorder
-    solver: Any = None
-    status: str = "finished"
-    message: str = ""
-    seconds: float = 0.0
-
-
-def _recorded(system: System, request: Request, stop: threading.Event) -> Recorder:
-    """Make the steps of a run; the saved states are not yet converted to observables."""
-    return _ended(_made(_prepared(system, request), request, stop), request)
-
-
-def _prepared(system: System, request: Request) -> _Run:
     instance("system", system, System, "give one, such as MeanField(classes, eta_Y, eta_Z)")
     started = seconds_of_running()
     plan = plan_run(system, request)
-    run = _Run(system, plan, Recorder(plan.system, request.times, request.save_decoder, request.z_only))
-    run.seconds = seconds_of_running() - started
-    return run
-
-
-def _made(run: _Run, request: Request, stop: threading.Event) -> _Run:
-    """Make the steps of a run."""
-    started = seconds_of_running()
-    plan, recorder = run.plan, run.recorder
-    try:
-        if plan.interrupted:
-            raise KeyboardInterrupt
-        # A run that overflows is reported with its time and quantity, not by numpy's warning.
-        with np.errstate(all="ignore"):
-            if run.solver is None and request.times[-1] > 0:
-                run.solver = new_solver(plan, request)
-            run.status, run.message = _make_steps(run.solver, plan, recorder, request, stop)
-    except KeyboardInterrupt:
-        t = plan.clock.to_time(run.solver.t) if run.solver is not None else 0.0
-        run.status = "interrupted"
-        run.message = (
-            f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {request.times.size} times are kept; run "
-            "again, or with fewer times or a looser rtol"
-        )
-    run.seconds += seconds_of_running() - started
-    return run
-
-
-def _ended(run: _Run, request: Request) -> Recorder:
-    """Return the recorder of a run, with how the run ended."""
-    system, plan, recorder, solver = run.system, run.plan, run.recorder, run.solver
-    if solver is not None and run.status != "interrupted":
-        recorder.last = plan.clock.to_time(solver.t), solver.y.copy()
+    recorder = Recorder(plan.system, request.times, request.save_decoder, request.z_only, numbers)
+    steps = _Steps(plan, request, recorder, stop)
+    status, message = steps.made()
+    solver = steps.solver
     stats = {
         "method": plan.method,
         "compiled": plan.integrator is not None,
@@ -206,33 +171,154 @@ def _ended(run: _Run, request: Request) -> Recorder:
         "atol": request.atol,
         "state_size": plan.system.size,
         "full_state_size": system.size,
-        "evaluations": 0 if solver is None else int(solver.nfev),
-        "steps": recorder.steps,
+        "evaluations": solver.nfev if solver else 0,
+        "steps": solver.steps if solver else 0,
     }
-    again = partial(_states, system, request), partial(_with_decoder, system, request)
-    recorder.ended = Ended(run.status, run.message, stats, run.seconds, again)
-    return recorder
+    if status in ("finished", "terminated") and (violated := steps.violation(stats)):
+        status, message = "failed", violated
+    seconds = seconds_of_running() - started
+    return recorder.trajectory(Solution(status, message, stats, seconds, steps.events, steps.dense))
 
 
-def _with_decoder(full: System, request: Request, times: Floats) -> Trajectory:
-    """Make the run of `request` again; return it with its decoder at N increasing times within the run."""
-    return run(full, replace(request, t_eval=times, progress=None, events=None, save_decoder=True), NEVER)
+class _Steps:
+    """The loop over the steps of a run, with saves, events, limits, progress and Ctrl-C.
 
-
-def _states(full: System, request: Request, times: Floats) -> Floats:
-    """States (N, size) of the run of `request` at N increasing times within it: the run is made again.
-
-    The steps do not depend on the times at which a run is saved, so these states are on the run's own dense output.
+    Attributes
+    ----------
+    solver : object or None
+        A solver from `new_solver`; None for a run to t = 0, or one that did not begin.
+    events : list of EventRecord
+    dense : DenseOutput or None
     """
-    request = replace(request, progress=None, events=None, save_decoder=True)
-    plan = plan_run(full, request)
-    if plan.interrupted:
-        raise KeyboardInterrupt
-    recorder = StateRecorder(plan.system, times)
-    with np.errstate(all="ignore"):
-        solver = new_solver(plan, request) if times[-1] > 0 else None
-        _make_steps(solver, plan, recorder, request, NEVER)
-    return plan.system.full_state(recorder.states())
+
+    def __init__(self, plan: Plan, request: Request, recorder: Recorder, stop: threading.Event) -> None:
+        self._plan, self._request, self._recorder, self._stop = plan, request, recorder, stop
+        self.solver: Any = None
+        self.events: list[EventRecord] = []
+        self.dense: DenseOutput | None = None
+        self._ends: list[tuple[float, Conserved]] = []
+
+    def made(self) -> tuple[str, str]:
+        """Make all steps; return status and message of the run."""
+        plan, request = self._plan, self._request
+        try:
+            if plan.interrupted:
+                raise KeyboardInterrupt
+            if request.dense:
+                self.dense = DenseOutput(plan.system, plan.clock, plan.system.initial_state())
+            if request.times[-1] == 0:
+                self._recorder.keep(plan.system.initial_state()[None, : self._recorder.width], None)
+                return "finished", ""
+            # A run that overflows is reported with its time and quantity, not by numpy's warning.
+            with np.errstate(all="ignore"):
+                self.solver = new_solver(plan, request)
+                return self._loop()
+        except KeyboardInterrupt:
+            t = plan.clock.to_time(self.solver.t) if self.solver else 0.0
+            return "interrupted", (
+                f"interrupted at t = {t:.6g}; z and loss at {self._recorder.count} of {request.times.size} times are "
+                "kept; run again, or with fewer times or a looser rtol"
+            )
+
+    def _loop(self) -> tuple[str, str]:
+        """Let the solver make steps and saves for a tenth of a second at a time."""
+        plan, request, recorder, solver = self._plan, self._request, self._recorder, self.solver
+        times, clock, progress = request.times, plan.clock, request.progress
+        save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
+        saves = self._rows(save_at)
+        samples, sampled = NO_SAMPLES, 0
+        if request.events or self.dense:
+            samples = _samples(solver)
+        watcher = EventWatcher(plan.system, clock, request.events, solver.y) if request.events else None
+        if watcher:
+            self.events = watcher.records
+        most_steps = 1 if plan.integrator is None else 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size)
+        outlook, end = Outlook(solver, plan, request), math.inf
+        try:
+            while solver.status == "running":
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
+                started = time.perf_counter()
+                if request.most_evaluations:  # about a dozen evaluations a step
+                    most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
+                # So that the outlook does not depend on the speed of the machine.
+                most_steps = min(most_steps, outlook.next_look - solver.steps)
+                filled = solver.saved - recorder.count
+                reason = solver.advance(
+                    Rows(save_at, saves.states[filled:], saves.losses[filled:]), most_steps, samples
+                )
+                seconds = time.perf_counter() - started
+                if solver.sampled > sampled:
+                    end = self._look_at(samples, solver.sampled - sampled, watcher)
+                    sampled = solver.sampled
+                    if end < math.inf:
+                        return "terminated", f"stopped at t = {end:.6g} by event {self.events[-1].name!r}"
+                if solver.status == "failed" or not np.isfinite(solver.y).all():
+                    return "failed", failure_message(solver, plan.system, clock, request, reason)
+                if request.most_evaluations and solver.nfev > request.most_evaluations:
+                    return "failed", _too_many_evaluations(request.most_evaluations)
+                if solver.status == "finished":
+                    break
+                most_steps = max(
+                    1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
+                )
+                t = clock.to_time(solver.t)
+                if too_long := outlook.look(solver.steps, t):
+                    return "failed", too_long
+                if progress:
+                    progress(t, solver.t / solver.t_bound)
+                if solver.saved - recorder.count == len(saves.states):
+                    self._ends.append((t, conserved(plan.system, solver.y[None])))
+                    recorder.keep(saves.states, saves.losses if saves.losses.size else None)
+                    saves = self._rows(save_at)
+            if progress:
+                progress(float(times[-1]), 1.0)
+        finally:
+            filled = min(solver.saved, int(np.searchsorted(times, end, side="right"))) - recorder.count
+            recorder.keep(saves.states[:filled], saves.losses[:filled] if saves.losses.size else None)
+        return "finished", ""
+
+    def _rows(self, save_at: Floats) -> Rows:
+        """Rows for the next states to save."""
+        recorder = self._recorder
+        states = np.empty((min(save_at.size - recorder.count, recorder.rows_at_once), recorder.width))
+        has_losses = self.solver.knows_loss and not self._request.z_only
+        return Rows(save_at, states, np.empty(len(states) if has_losses else 0))
+
+    def _look_at(self, samples: Rows, number: int, watcher: EventWatcher | None) -> float:
+        """Look for events in the samples of some steps, and keep them; return the time of a terminal event, or inf."""
+        at, states = samples.at[:number], samples.states[:number]
+        if self.dense:
+            self.dense.add(at, states)
+        losses = samples.losses[:number] if samples.losses.size else None
+        stop = watcher.look(at, states, losses) if watcher else None
+        return math.inf if stop is None else stop
+
+    def violation(self, stats: Mapping[str, Any]) -> str:
+        """Say that the run violates a conserved sum, and from which time on; "" where it keeps all of them."""
+        if self.solver is None:
+            return ""
+        t = self._plan.clock.to_time(self.solver.t)
+        times, kept = zip(*self._ends, (t, conserved(self._plan.system, self.solver.y[None])), strict=True)
+        message = violation_message(np.array(times), kept, stats)
+        if message and (saved := self._recorder.conserved()):  # they say it more exactly
+            message = violation_message(np.append(saved[0], t), [saved[1], kept[-1]], stats)
+        return message
+
+
+def _samples(solver: Any) -> Rows:
+    """Rows for the samples of some steps; events are searched for between the samples."""
+    size = solver.y.size
+    rows = SAMPLES * max(1, min(STEPS_SAMPLED, FIRST_NUMBERS_AT_ONCE // (SAMPLES * size)))
+    return Rows(np.empty(rows), np.empty((rows, size)), np.empty(rows if solver.knows_loss else 0))
+
+
+def _too_many_evaluations(most_evaluations: int) -> str:
+    """Message of a stopped run, without the time reached, which depends on how many steps a call makes."""
+    return (
+        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
+        "looser rtol, another method, slower rates or an earlier last time"
+    )
 
 
 def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:
@@ -317,177 +403,12 @@ def integrate_many(
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
     request = Request(t_eval, **options)
+    numbers = max(LEAST_NUMBERS, NUMBERS_AT_ONCE // max(1, len(systems)))
 
-    def member(number: int) -> _Run | Recorder | Trajectory:
+    def member(number: int) -> Trajectory:
         try:
-            if number in prepared:
-                return _made(prepared[number], request, stop)
-            recorder = _recorded(systems[number], request, stop)
-            return recorder if recorder.layout_key else recorder.trajectory()
+            return run(systems[number], request, stop, numbers)
         except InputError as error:
             raise InputError(f"{error} (systems[{number}])") from error
 
-    found: list[Trajectory] = []
-    for first in range(0, len(systems), MEMBERS_TOGETHER):  # so that the states of few members wait in memory
-        numbers = range(first, min(len(systems), first + MEMBERS_TOGETHER))
-        prepared = _prepared_together(systems, numbers, request, stop)
-        report = progress and partial(_report, progress, first, len(systems))
-        made = in_threads([partial(member, number) for number in numbers], threads, stop, report)
-        made = [_ended(each, request) if isinstance(each, _Run) else each for each in made]
-        together = iter(trajectories([each for each in made if isinstance(each, Recorder)]))
-        found += [next(together) if isinstance(each, Recorder) else each for each in made]
-    return found
-
-
-def _prepared_together(
-    systems: Sequence[System], numbers: Sequence[int], request: Request, stop: threading.Event
-) -> dict[int, _Run]:
-    """Runs of small systems, ready to make steps, by number: preparing them one by one is faster than in threads."""
-    prepared: dict[int, _Run] = {}
-    if request.events or request.save_decoder or request.times[-1] == 0:
-        return prepared
-    try:
-        for number in numbers:
-            if systems[number].size <= LARGEST_PREPARED:
-                run = _prepared(systems[number], request)
-                if run.plan.integrator:
-                    run.solver = new_solver(run.plan, request)
-                    prepared[number] = run
-    except KeyboardInterrupt:
-        stop.set()
-    except InputError as error:
-        raise InputError(f"{error} (systems[{number}])") from error
-    return prepared
-
-
-def _report(progress: Callable[[int, int], None], before: int, total: int, done: int, _: int) -> None:
-    progress(before + done, total)
-
-
-def _make_steps(
-    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Make the steps of a run and save its states; return status and message. `solver` None: a run to t = 0."""
-    if solver is None or plan.integrator is None:  # else the integrator saves the start too
-        recorder.save_up_to(0.0, lambda times: plan.system.initial_state()[None].copy())
-    if solver is None:
-        return "finished", ""
-    make = _step_by_step if plan.integrator is None else _compiled_steps
-    return make(solver, plan, recorder, request, stop_asked)
-
-
-def _step_by_step(
-    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Make steps from Python, with any solver; return status and message of the run."""
-    clock, progress = plan.clock, request.progress
-    watcher = EventWatcher(plan.system, clock, request.events or {}, solver.y)
-    recorder.events = watcher.records
-    next_report = time.perf_counter()
-    outlook = Outlook(solver, plan, request)
-    while solver.status == "running":
-        if stop_asked.is_set():
-            raise KeyboardInterrupt
-        try:
-            reason = solver.step()
-        except ValueError as error:  # of the rate, of a matrix that holds NaN, of a step that is repeated for ever
-            solver.status, reason = "failed", str(error)
-        if solver.status == "failed" or not np.isfinite(solver.y).all():
-            return "failed", failure_message(solver, plan.system, clock, request, reason)
-        if request.most_evaluations and solver.nfev > request.most_evaluations:
-            return "failed", _too_many_evaluations(request.most_evaluations)
-        recorder.steps += 1
-        t = clock.to_time(solver.t) if solver.status == "running" else recorder.times[-1]
-        dense = DenseStep(solver, clock)
-        stop = watcher.look(dense.samples(), dense.at(dense.samples()), None, dense.at) if request.events else None
-        if stop is not None:
-            recorder.save_up_to(stop, dense.rows)
-            return "terminated", _stopped_by(watcher, stop)
-        recorder.save_up_to(t, dense.rows)
-        if too_long := outlook.look(recorder.steps, t):
-            return "failed", too_long
-        if progress and time.perf_counter() >= next_report:
-            progress(t, solver.t / solver.t_bound)
-            next_report = time.perf_counter() + PROGRESS_INTERVAL
-    if progress:
-        progress(recorder.times[-1], 1.0)
-    return "finished", ""
-
-
-def _compiled_steps(
-    solver: Any, plan: Plan, recorder: Recorder, request: Request, stop_asked: threading.Event
-) -> tuple[str, str]:
-    """Let the compiled integrator make steps and saves for a tenth of a second at a time; return status and message."""
-    times, clock, progress = recorder.times, plan.clock, request.progress
-    save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
-    # With the decoder all states are kept: the trajectory then looks into this array.
-    rows = times.size if recorder.keeps_states else min(times.size, recorder.rows_at_once)
-    saved = np.empty((rows, recorder.width))
-    losses = np.empty(len(saved) if solver.knows_loss and not recorder.z_only else 0)
-    watcher, samples = None, NO_SAMPLES
-    if request.events:
-        watcher, samples = EventWatcher(plan.system, clock, request.events, solver.y), _samples(solver)
-        recorder.events = watcher.records
-    most_steps, filled = 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size), 0
-    outlook = Outlook(solver, plan, request)
-    try:
-        while solver.status == "running":
-            if stop_asked.is_set():
-                raise KeyboardInterrupt
-            started = time.perf_counter()
-            if request.most_evaluations:  # about a dozen evaluations a step
-                most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
-            # So that the outlook does not depend on the speed of the machine.
-            most_steps = min(most_steps, outlook.next_look - solver.steps)
-            saves = Rows(save_at, saved[filled:], losses[filled:])
-            number, sampled, reason = solver.advance(saves, most_steps, samples)
-            seconds = time.perf_counter() - started
-            recorder.steps = solver.steps
-            if watcher and sampled:
-                known = samples.losses[:sampled] if samples.losses.size else None
-                stop = watcher.look(samples.at[:sampled], samples.states[:sampled], known)
-                if stop is not None:
-                    filled = int(np.searchsorted(times, stop, side="right")) - recorder.count
-                    return "terminated", _stopped_by(watcher, stop)
-            filled += number
-            if solver.status == "failed":
-                return "failed", failure_message(solver, plan.system, clock, request, reason)
-            if request.most_evaluations and solver.nfev > request.most_evaluations:
-                return "failed", _too_many_evaluations(request.most_evaluations)
-            if solver.status == "finished":
-                break
-            most_steps = max(
-                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
-            )
-            t = clock.to_time(solver.t)
-            if too_long := outlook.look(solver.steps, t):
-                return "failed", too_long
-            if progress:
-                progress(t, solver.t / solver.t_bound)
-            if filled == len(saved):
-                recorder.keep(saved, losses if losses.size else None)
-                saved, losses, filled = np.empty_like(saved), np.empty_like(losses), 0
-        if progress:
-            progress(float(times[-1]), 1.0)
-    finally:
-        recorder.keep(saved[:filled], losses[:filled] if losses.size else None)
-    return "finished", ""
-
-
-def _samples(solver: Any) -> Rows:
-    """Rows for the samples of some steps; events are searched for between the samples."""
-    size = solver.y.size
-    rows = SAMPLES * max(1, min(STEPS_SAMPLED, FIRST_NUMBERS_AT_ONCE // (SAMPLES * size)))
-    return Rows(np.empty(rows), np.empty((rows, size)), np.empty(rows if solver.knows_loss else 0))
-
-
-def _stopped_by(watcher: EventWatcher, stop: float) -> str:
-    return f"stopped at t = {stop:.6g} by event {watcher.records[-1].name!r}"
-
-
-def _too_many_evaluations(most_evaluations: int) -> str:
-    """Message of a stopped run, without the time reached, which depends on how many steps a call makes."""
-    return (
-        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
-        "looser rtol, another method, slower rates or an earlier last time"
-    )
+    return in_threads([partial(member, number) for number in range(len(systems))], threads, stop, progress)

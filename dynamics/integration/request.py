@@ -199,6 +199,7 @@ class Request:
     most_evaluations: int | None = None
     reduce: bool | str = "auto"
     max_step: float | None = None
+    dense: bool = False
     times: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -213,7 +214,7 @@ class Request:
             instance(f"event {shown(name)}", event, Event, "write Event(function)")
         if self.log_time is not None:
             checked["log_time"] = flag("log_time", self.log_time)
-        for name in ("save_decoder", "z_only"):
+        for name in ("save_decoder", "z_only", "dense"):
             checked[name] = flag(name, getattr(self, name))
         if self.most_evaluations is not None:
             checked["most_evaluations"] = whole("most_evaluations", self.most_evaluations, 1)

@@ -1,4 +1,4 @@
-"""Solvers: the compiled DOP853, which makes many steps in a call of `advance`, and those with `step`, as in scipy.
+"""Solvers with `advance`, which makes many steps in a call: the compiled DOP853, and those with `step`, as in scipy.
 
 This module also writes the messages of runs whose solver fails or would take very long: at which time, in which
 quantity, what to try.
@@ -61,9 +61,7 @@ def new_solver(plan: Plan, request: Request) -> Any:
             options |= {"lband": 0, "uband": 0}
         return kind(clock.derivative(system), start, state, end, rtol=rtol, atol=atol, **options)
 
-    if not plan.jumps.size:
-        return begin(clock, 0.0, system.initial_state(), clock.from_time(t_end))
-    return RestartedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
+    return SteppedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
 
 
 class Piece(NamedTuple):
@@ -76,6 +74,8 @@ class Piece(NamedTuple):
 
 def pieces_of(jumps: Floats, t_end: float) -> list[Piece]:
     """Parts of a run between increasing times in [0, t_end] at which the rate jumps."""
+    if not jumps.size:
+        return [Piece(t_end, 0.0, math.inf)]
     ends = np.append(jumps[(jumps > 0.0) & (jumps < t_end)], t_end)
     begins = np.append(0.0, ends[:-1])
     first = np.where(np.isin(begins, jumps), begins * (1.0 + BESIDE) + AFTER_THE_START, 0.0)
@@ -83,8 +83,8 @@ def pieces_of(jumps: Floats, t_end: float) -> list[Piece]:
     return [Piece(*map(float, each)) for each in zip(ends, first, last, strict=True) if each[1] < each[2]]
 
 
-class RestartedSolver:
-    """Solvers with `step`, one for each part of a run, that appear as one.
+class SteppedSolver:
+    """Solvers with `step`, one for each part of a run without jumps, behind the `advance` of the compiled integrator.
 
     Parameters
     ----------
@@ -94,11 +94,22 @@ class RestartedSolver:
     pieces : list of Piece
     state : (size,) array
         State at t = 0.
+
+    Attributes
+    ----------
+    t, t_old, t_bound : float
+        Values of the integration variable: at the end and at the start of the last step, and at the end of the run.
+    status : str
+        "running", "finished" or "failed".
+    steps, saved, sampled, nfev : int
+        Accepted steps, times saved, samples taken and evaluations since t = 0.
     """
+
+    knows_loss = False
 
     def __init__(self, begin: Callable[..., Any], clock: Clock, pieces: list[Piece], state: Floats) -> None:
         self._begin, self._clock, self._pieces = begin, clock, pieces
-        self._evaluations = 0
+        self.steps = self.saved = self.sampled = self._evaluations = 0
         self.t_bound = clock.from_time(pieces[-1].end)
         self.status = "running"
         self._next(0.0, state)
@@ -107,23 +118,77 @@ class RestartedSolver:
         piece = self._pieces.pop(0)
         clock = replace(self._clock, first=piece.first, last=piece.last)
         self._solver = self._begin(clock, start, state, self._clock.from_time(piece.end))
+        self._interpolant: Callable[[Floats], Floats] | None = None
+        self._is_at_start = True
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._solver, name)  # t, t_old, y, dense_output
+    @property
+    def t(self) -> float:
+        return float(self._solver.t)
+
+    @property
+    def t_old(self) -> float:
+        return float(self._solver.t_old)
+
+    @property
+    def y(self) -> Floats:
+        """State at `t`, (n,)."""
+        state: Floats = self._solver.y
+        return state
 
     @property
     def nfev(self) -> int:
         return self._evaluations + int(self._solver.nfev)
 
-    def step(self) -> str | None:
+    def advance(self, saves: kernel.Rows, most_steps: int, samples: kernel.Rows = NO_SAMPLES) -> str | None:
+        """Make steps and saves, as `DormandPrinceSolver.advance` does."""
+        rows, row, place, last = len(saves.states), 0, 0, self.steps + most_steps
+        while True:
+            ends = int(np.searchsorted(saves.at, self._solver.t, side="right"))
+            if self.status == "finished":
+                ends = saves.at.size
+            part = saves.at[self.saved : min(ends, self.saved + rows - row)]
+            if part.size:
+                saves.states[row : row + part.size] = self._states(part)[:, : saves.states.shape[1]]
+                row, self.saved = row + part.size, self.saved + part.size
+            if self.status != "running" or self.saved < ends or self.steps == last:
+                return None
+            if samples.at.size and place == samples.at.size:
+                return None
+            if reason := self._step():
+                self.status = "failed"
+                return reason
+            if samples.at.size:
+                step = slice(place, place + kernel.SAMPLES)
+                samples.at[step] = np.linspace(self.t_old, self.t, kernel.SAMPLES + 1)[1:]
+                samples.states[step] = self._states(samples.at[step])
+                place, self.sampled = place + kernel.SAMPLES, self.sampled + kernel.SAMPLES
+
+    def _step(self) -> str | None:
         """Make one step; return the reason if it fails."""
         if self._solver.status == "finished":
             self._evaluations = self.nfev
             self._next(self._solver.t, self._solver.y)
-        reason: str | None = self._solver.step()
-        if self._solver.status != "finished" or not self._pieces:
-            self.status = self._solver.status
-        return reason
+        try:
+            reason: str | None = self._solver.step()
+        except ValueError as error:  # of the rate, of a matrix that holds NaN, of a step that is repeated for ever
+            return str(error)
+        if self._solver.status == "failed" or not np.isfinite(self._solver.y).all():
+            return reason or "the state is not finite"
+        self.steps, self._interpolant, self._is_at_start = self.steps + 1, None, False
+        if self._solver.status == "finished" and not self._pieces:
+            self.status = "finished"
+        return None
+
+    def _states(self, at: Floats) -> Floats:
+        """States (N, size) at N increasing values of the integration variable up to the end of the last step."""
+        inside = 0 if self._is_at_start else int(np.searchsorted(at, self._solver.t))
+        states = np.empty((at.size, self._solver.y.size))
+        states[inside:] = self._solver.y
+        if inside:
+            if self._interpolant is None:
+                self._interpolant = self._solver.dense_output()
+            states[:inside] = self._interpolant(at[:inside]).T
+        return states
 
 
 class DormandPrinceSolver:
@@ -195,12 +260,20 @@ class DormandPrinceSolver:
         return int(self._work.counts[kernel.STEPS])
 
     @property
+    def saved(self) -> int:
+        """Number of times saved since t = 0."""
+        return int(self._work.counts[kernel.SAVED])
+
+    @property
+    def sampled(self) -> int:
+        """Number of samples taken since t = 0."""
+        return int(self._work.counts[kernel.SAMPLED])
+
+    @property
     def nfev(self) -> int:
         return int(self._work.counts[kernel.EVALUATIONS])
 
-    def advance(
-        self, saves: kernel.Rows, most_steps: int, samples: kernel.Rows = NO_SAMPLES
-    ) -> tuple[int, int, str | None]:
+    def advance(self, saves: kernel.Rows, most_steps: int, samples: kernel.Rows = NO_SAMPLES) -> str | None:
         """Make steps until the end, for `most_steps` steps, or until rows are full.
 
         Parameters
@@ -214,19 +287,14 @@ class DormandPrinceSolver:
 
         Returns
         -------
-        saved : int
-            Number of times saved in this call.
-        sampled : int
-            Number of samples taken in this call.
-        reason : str or None
+        str or None
             Why the solver failed.
         """
-        counts = self._work.counts
-        saved, sampled = int(counts[kernel.SAVED]), int(counts[kernel.SAMPLED])
+        saved, sampled = self.saved, self.sampled
         outcome = self._advance(self._arguments, self._work, saves, samples, most_steps)
         while outcome == kernel.FINISHED and self._pieces:
             self._next()
-            done, full = int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled
+            done, full = self.saved - saved, self.sampled - sampled
             if samples.at.size and full == samples.at.size:
                 break  # the next call samples the next part
             left = kernel.Rows(saves.at, saves.states[done:], saves.losses[done:])
@@ -236,7 +304,7 @@ class DormandPrinceSolver:
             self.status = "finished"
         elif outcome in REASONS:
             self.status = "failed"
-        return int(counts[kernel.SAVED]) - saved, int(counts[kernel.SAMPLED]) - sampled, REASONS.get(outcome)
+        return REASONS.get(outcome)
 
 
 def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
@@ -317,7 +385,7 @@ class Outlook:
         self.next_look, self._t, self._evaluations = 2 * steps, t, evaluations
         if left <= self._most:
             return ""
-        method = "" if isinstance(self._solver, CVODESolver) else "method='CVODE', "
+        method = "" if self._plan.method == "CVODE" else "method='CVODE', "
         return (
             f"stopped at t = {t:.4g} after {evaluations} evaluations of the right-hand side, since the rest to t_end = "
             f"{self._t_end:.4g} was estimated to take {left:.2g}, more than the limit of {self._most:.2g}; try {method}"

@@ -139,9 +139,13 @@ class Layout:
 
     def sums_of_z(self, values: Floats) -> Floats:
         """Sums over all tokens of each query, (..., Q), of values on the slots, (..., num_slots)."""
-        first_slots = np.flatnonzero(np.diff(self.slot_query, prepend=-1))
         with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges
-            return np.asarray(np.add.reduceat(self.slot_multiplicity * values, first_slots, axis=-1))
+            return np.asarray(np.add.reduceat(self.slot_multiplicity * values, self._first_slots, axis=-1))
+
+    @cached_property
+    def _first_slots(self) -> Ints:
+        """First slot of each query."""
+        return np.flatnonzero(np.diff(self.slot_query, prepend=-1))
 
     def z_support(self, slots: Floats) -> Floats:
         """Logits on classes.z_coordinates, (..., nz), from logits on the slots, (..., num_slots)."""

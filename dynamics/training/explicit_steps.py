@@ -15,7 +15,7 @@ from snapdyn.core.memory import require_memory
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.integration.recorder import Ended, Recorder
+from snapdyn.dynamics.integration.recorder import Recorder, Solution
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import NOW
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
@@ -244,7 +244,7 @@ def _run(
     except KeyboardInterrupt:
         status, message = "interrupted", f"interrupted after {steps[0]} steps; run again, or with fewer steps"
         stop.set()
-    recorder.steps = made = int(steps[0])
+    made = int(steps[0])
     stats = {
         "method": "descent" if seed is None else "samples",
         "compiled": seed is not None or system.stepper is not None,
@@ -259,8 +259,7 @@ def _run(
         "evaluations": made,
         "steps": made,
     } | ({} if seed is None else {"seed": seed})
-    recorder.ended = Ended(status, message, stats, seconds_of_running() - started)
-    return recorder.trajectory()
+    return recorder.trajectory(Solution(status, message, stats, seconds_of_running() - started, []))
 
 
 def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]) -> None:

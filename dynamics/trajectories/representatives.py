@@ -27,12 +27,15 @@ class Representatives:
     z : (N, num_slots) array
         Attention logits.
     Y : (N, number of values) array or None
-        Decoder logits, of a run with `save_decoder`.
+        Decoder logits.
+    saves_decoder : bool
+        Whether the trajectory has Y: that of a run with `save_decoder`.
     """
 
     classes: SymmetricClasses
     z: Floats
     Y: Floats | None = None
+    saves_decoder: bool = True
 
     @property
     def _carried(self) -> KindsQuotient:
@@ -54,7 +57,7 @@ class Representatives:
             return self.classes.check_z(None)
         if name == "z_support":
             return self.z_of_all_classes(self.z)
-        if self.Y is None:
+        if self.Y is None or not self.saves_decoder:
             return None
         if name != "Y":
             return {"decoder_rows": self._layout.row_of_token, "decoder_outputs": self._layout.output_token}[name]

@@ -63,25 +63,6 @@ class EventRecord:
     z_values: Floats | None = None
 
 
-@dataclass(frozen=True)
-class Lifted:
-    """Logits of a run with one value in place of all that stay equal; all logits are made when they are read.
-
-    Attributes
-    ----------
-    values : (N, size) array
-    index : (nz,) array of int
-        Index in `values` of the value of each logit.
-    """
-
-    values: Floats
-    index: Ints
-
-    def made(self) -> Floats:
-        """All logits, (N, nz)."""
-        return self.values.take(self.index, axis=-1)
-
-
 class Decoder(NamedTuple):
     """Decoder logits of a run.
 
@@ -237,7 +218,7 @@ def stored(run: Any) -> xarray.Dataset:
     data: dict[str, Any] = {}
     if kept:
         data["z_values"] = (("time", "z_value"), kept.z)
-        if kept.Y is not None:
+        if kept.Y is not None and kept.saves_decoder:
             data["Y_values"] = (("time", "Y_value"), kept.Y)
     elif run.has_z:
         data["z_initial"] = (("query", "token"), run.z_initial)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,52 +29,28 @@ from snapdyn.dynamics.observables import (
     speed_of_visits,
 )
 from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
-from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, Lifted, fields, labelled_run, stored
+from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, fields, labelled_run, stored
 
 if TYPE_CHECKING:
     import xarray
 
-# Of a run that `integrate` made; neither copied nor saved.
-FUNCTIONS = frozenset({"_states_at", "_again", "_of_whole", "_decoded"})
-# Fields that a run on representatives gives for all classes when they are read.
+# Quantities that a run on representatives gives for all classes when they are read.
 LIFTED = frozenset({"z_support", "z_initial", "Y", "decoder_rows", "decoder_outputs"})
-
-Value = TypeVar("Value")
-
-
-class _MayLack(Generic[Value]):
-    """Field that a system may lack, kept as None; with `what` it has no default, and reading None raises InputError.
-
-    In a run with one value in place of all that stay equal, the array of all classes is made when it is first read.
-    """
-
-    def __init__(self, what: str = "") -> None:
-        self._what = what
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, run: Trajectory | None, owner: type) -> Value:
-        value = vars(run)[self._name] if run else None
-        if isinstance(value, Lifted):
-            value = vars(run)[self._name] = value.made()
-        if run and value is None and self._name in LIFTED and run.representatives is not None:
-            value = vars(run)[self._name] = run.representatives.lifted(self._name)
-        if value is None and self._what:
-            raise run.lacking(self._what) if run else AttributeError(self._name)  # the dataclass asks for a default
-        return value  # type: ignore[return-value]  # None is a Value where there is no `what`
-
-    def __set__(self, run: Trajectory, value: Value | Lifted | None) -> None:
-        vars(run)[self._name] = value
+# Quantities whose lack is an InputError when they are read, in words; the lack of all others is None.
+NEEDED = {"z_support": "attention logits", "z_initial": "attention logits", "loss": "a loss"}
+MAPPINGS = ("invariants", "extra", "observables")
+QUANTITIES = (*LIFTED, "loss", *MAPPINGS, "state")
+PLAIN = ("classes", "t", "system", "parameters", "status", "message", "stats", "events", "wall_time", "value_names",
+         "representatives", "state_shapes")  # fmt: skip
+# Of a run that `integrate` made in this process; neither saved nor sent to other processes.
+OF_PROCESS = ("speed", "dense")
 
 
-@dataclass
 class Trajectory:
     """One run at the saved times `t`, with its observables.
 
-    Reading what the system does not have (attention logits, attention, loss, decoder) raises InputError. Only two
-    readers integrate again, which takes as long as the run: a call ``trajectory(t)``, and `transition` without
-    `save_decoder`.
+    Quantities are read from the states of the run when they are first asked for. Reading what the system does not have
+    (attention logits, attention, loss, decoder), or what was not kept, raises InputError.
 
     Attributes
     ----------
@@ -121,86 +96,104 @@ class Trajectory:
         Shape of each named part of `state`, in order.
     wall_time : float
         Duration of the run in seconds, without compilation; not stored in files, so that equal runs give equal bytes.
+
+    Parameters
+    ----------
+    z_support, z_initial, loss, invariants, extra, Y, decoder_rows, decoder_outputs, state, observables
+        The quantity, or a function without arguments that makes it. None: the system, or the run, does not have it.
+    speed : callable, optional
+        Makes gamma_n (N, S), for `transition`, where the run keeps no Y.
+    dense : callable, optional
+        Returns the states (n, size) at times (n,) within the run, for `__call__`.
+    classes, t, system, parameters, status, message, stats, events, wall_time, value_names, representatives
+        As the attributes.
     """
 
     if TYPE_CHECKING:
         plot: ClassVar[Callable[..., Any]]  # attached by `snapdyn`: drawing belongs to another room
-    classes: SequenceClasses | None
-    t: Floats
-    z_support: _MayLack[Floats] = _MayLack("attention logits")
-    z_initial: _MayLack[Floats] = _MayLack("attention logits")
-    loss: _MayLack[Floats] = _MayLack("a loss")
-    system: str  # type: ignore[misc]  # `_MayLack` has no default
-    parameters: dict[str, Any]  # type: ignore[misc]
-    status: str = "finished"
-    message: str = ""
-    stats: dict[str, Any] = field(default_factory=dict)
-    invariants: dict[str, Floats] = field(default_factory=dict)
-    extra: dict[str, Floats] = field(default_factory=dict)
-    Y: _MayLack[Floats | None] = _MayLack()
-    decoder_rows: _MayLack[Ints | None] = _MayLack()
-    decoder_outputs: _MayLack[Ints | None] = _MayLack()
-    events: list[EventRecord] = field(default_factory=list)
-    wall_time: float = float("nan")
-    state: Floats | None = None
-    value_names: Sequence[str] = ()
-    representatives: Representatives | None = None
-    observables: dict[str, Floats] = field(default_factory=dict)
-    state_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    _states_at: Callable[[Floats], Floats] | None = field(default=None, init=False)
-    _again: Callable[[Floats], Trajectory] | None = field(default=None, init=False)
-    _of_whole: Callable[[], Floats] | None = field(default=None, init=False)
+        z_support: Floats
+        z_initial: Floats
+        loss: Floats
+        invariants: dict[str, Floats]
+        extra: dict[str, Floats]
+        observables: dict[str, Floats]
+        Y: Floats | None
+        decoder_rows: Ints | None
+        decoder_outputs: Ints | None
+        state: Floats | None
 
-    def __post_init__(self) -> None:
-        if self.representatives is None and vars(self)["Y"] is None:
-            self.decoder_rows = self.decoder_outputs = None
-        if vars(self)["z_support"] is not None:  # given for all classes, as in a copy with other logits
-            self._leave_representatives()
+    def __init__(
+        self,
+        classes: SequenceClasses | None,
+        t: Floats,
+        z_support: Any = None,
+        z_initial: Any = None,
+        loss: Any = None,
+        system: str = "",
+        parameters: Mapping[str, Any] | None = None,
+        **values: Any,
+    ) -> None:
+        if unknown := values.keys() - {*PLAIN, *QUANTITIES, *OF_PROCESS}:
+            raise TypeError(f"a trajectory has no {min(unknown)!r}")
+        self.classes, self.t, self.system, self.parameters = classes, t, system, dict(parameters or {})
+        self.status: str = values.get("status", "finished")
+        self.message: str = values.get("message", "")
+        self.stats: dict[str, Any] = dict(values.get("stats", {}))
+        self.events: list[EventRecord] = list(values.get("events", []))
+        self.wall_time: float = values.get("wall_time", math.nan)
+        self.value_names: Sequence[str] = values.get("value_names", ())
+        self.state_shapes: dict[str, tuple[int, ...]] = dict(values.get("state_shapes", {}))
+        self.representatives: Representatives | None = values.get("representatives")
+        given = {"z_support": z_support, "z_initial": z_initial, "loss": loss, **values}
+        self._quantities = {name: given.get(name) for name in (*QUANTITIES, *OF_PROCESS)}
+        if self._quantities["Y"] is None and self.representatives is None:
+            self._quantities |= {"decoder_rows": None, "decoder_outputs": None}
 
-    def _leave_representatives(self) -> None:
-        """Keep the values of all classes in place of those of representatives."""
+    def __getattr__(self, name: str) -> Any:
+        if name not in QUANTITIES or "_quantities" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = self._quantities[name]
+        if callable(value):
+            value = value()
+        elif value is None and name in LIFTED and self.representatives is not None:
+            value = self.representatives.lifted(name)
+        elif value is None and name in MAPPINGS:
+            value = {}
+        if value is None and name in NEEDED:
+            raise self.lacking(NEEDED[name])
+        self._quantities[name] = value
+        return value
+
+    def has(self, name: str) -> bool:
+        """Whether the system, or the run, has a quantity; it is not made."""
+        return self._quantities[name] is not None or (name in LIFTED and self.representatives is not None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        made = {name: getattr(self, name) for name in QUANTITIES if callable(self._quantities[name])}
+        return {**vars(self), "_quantities": self._quantities | made | dict.fromkeys(OF_PROCESS)}
+
+    def changed(self, **values: Any) -> Trajectory:
+        """Return a copy with other values of some attributes; it has no dense output."""
+        given = {name: getattr(self, name) for name in PLAIN} | self._quantities | {"dense": None}
+        if not LIFTED.isdisjoint(values):
+            given |= self._of_all_classes() | {"speed": None}
+        return Trajectory(**(given | values))
+
+    def _of_all_classes(self) -> dict[str, Any]:
+        """Values of all classes in place of those of representatives."""
         kept = self.representatives
         if kept is None:
-            return
-        for name in LIFTED:
-            getattr(self, name)
-        self.events = [
+            return {}
+        events = [
             event
             if event.z_values is None
             else replace(event, z_support=kept.z_of_all_classes(event.z_values), z_values=None)
             for event in self.events
         ]
-        self.representatives = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in FUNCTIONS}
-
-    def changed(self, **values: Any) -> Trajectory:
-        """Return a copy with other values of some attributes, without dense output.
-
-        Unlike `dataclasses.replace` it does not read the other attributes, which a system may lack, unless logits or Y
-        change.
-        """
-        other = copy.copy(self)  # as `__getstate__` says
-        if not LIFTED.isdisjoint(values):
-            other._leave_representatives()
-        vars(other).pop("transition", None)  # of other values
-        vars(other).update(values)
-        return other
-
-    def keep_system(
-        self, states_at: Callable[[Floats], Floats], again: Callable[[Floats], Trajectory] | None = None
-    ) -> None:
-        """Keep two functions of increasing times (N,) in the run: one returns its states (N, size), one the run with Y.
-
-        `__call__` and `transition` use them. They hold the system; they are neither saved nor sent to other processes.
-        """
-        self._states_at, self._again = states_at, again
+        return {name: getattr(self, name) for name in LIFTED} | {"representatives": None, "events": events}
 
     def __call__(self, t: ArrayLike) -> Floats:
-        """State at any times within the run, from the dense output of its steps.
-
-        The run is made again, which takes as long as the first time: give all times at once.
+        """State at any times within the run, from the dense output of its steps, which ``integrate(dense=True)`` keeps.
 
         Parameters
         ----------
@@ -215,29 +208,30 @@ class Trajectory:
         Raises
         ------
         InputError
-            A time outside of the run; a trajectory that was loaded from a file, or that training made by finite steps.
+            A time outside of the run; a run without dense output; a trajectory that was loaded from a file, or that
+            training made by finite steps.
 
         Examples
         --------
         >>> import snapdyn as sd, sympy
         >>> u = sympy.Symbol("u")
-        >>> run = sd.integrate(sd.System.from_sympy("Decay", {u: 1.0}, {u: -u}), [2.0])
+        >>> run = sd.integrate(sd.System.from_sympy("Decay", {u: 1.0}, {u: -u}), [2.0], dense=True)
         >>> run([0.0, 1.0]).round(4)
         array([[1.    ],
                [0.3679]])
         """
-        if self._states_at is None:
+        dense = self._quantities["dense"]
+        if dense is None:
             raise InputError(
-                f"expected a trajectory that integrate made in this process, received one of {self.system} without "
-                "dense output; integrate the system again, with these times in t_eval"
+                f"expected a trajectory with dense output, received one of {self.system} without it; integrate with "
+                "dense=True, or with these times in t_eval"
             )
         last = max([*self.t[-1:].tolist(), *(event.t for event in self.events)], default=0.0)
         times = time_array("t", t, at_most=last, advice="give times up to the end of the run")
         if times.ndim:
             time_array("t", times, ("N",))
-        ordered, position = np.unique(times, return_inverse=True)
-        states = self._states_at(ordered)
-        return states[position.ravel()] if times.ndim else states[0]
+        states: Floats = dense(np.atleast_1d(times))
+        return states if times.ndim else states[0]
 
     def observable(self, name: str) -> Floats:
         """An observable over time, or a part of the state, by name.
@@ -343,11 +337,14 @@ class Trajectory:
         array([32, 33, -1])
         """
         if self.Y is None or self.decoder_rows is None or self.decoder_outputs is None:
-            raise InputError(
-                f"expected a trajectory with the decoder Y, received one of {self.system} without it; run again with "
-                "save_decoder=True"
-            )
+            raise self._without_decoder()
         return Decoder(self.Y, self.decoder_rows, self.decoder_outputs)
+
+    def _without_decoder(self) -> InputError:
+        return InputError(
+            f"expected a trajectory with the decoder Y, received one of {self.system} without it; run again with "
+            "save_decoder=True"
+        )
 
     def require_state(self) -> Floats:
         """State of a system without attention logits, (N, size).
@@ -372,12 +369,12 @@ class Trajectory:
     @property
     def has_z(self) -> bool:
         """Whether the system has attention logits."""
-        return vars(self)["z_support"] is not None or self.representatives is not None
+        return self.has("z_support")
 
     @property
     def has_loss(self) -> bool:
         """Whether the system has a loss."""
-        return vars(self)["loss"] is not None
+        return self.has("loss")
 
     def lacking(self, what: str) -> InputError:
         """Error for what the system does not have."""
@@ -533,15 +530,15 @@ class Trajectory:
         return np.exp(2.0 * (self.z_support[:, classes.z_of_entry[entry]] - start))
 
     # -- symmetric classes ---------------------------------------------------------------------------------
-    @cached_property
+    @property
     def transition(self) -> Floats:
         """Time at which the measured speed gamma_n of each class peaks, (S,), batch-size-1 steps.
 
         gamma_n = w_n[n] (1 - alpha_n[n]) with w_n = Y^T f_n; in the modified flow, whose Y follows h_n, this is
         Eq. (85). The result is NaN where gamma_n is largest at the first or the last saved time. For finite sequences
         alpha_n is that of infinitely long ones with the logits of the run. Between saved times a parabola in ln t is
-        drawn through the largest value and its neighbours: save times densely around the peak. The decoder is that of
-        `save_decoder`; without it, the run is made again, which takes as long as the first time.
+        drawn through the largest value and its neighbours: save times densely around the peak. It needs the decoder,
+        which a run keeps with `save_decoder`, and which `integrate` keeps for this in runs of less than 32 MB.
 
         For symmetric classes, `trajectory.of_class(kind).transition`, (1,), is the time of every class of a kind (they
         all have the same), and costs the same for any number of classes.
@@ -549,8 +546,8 @@ class Trajectory:
         Raises
         ------
         InputError
-            The run has no decoder and was not made by `integrate` in this process; it has a residual connection; it is
-            the run of one class (`of_class`), copied or loaded from a file; or it has too many classes to list.
+            The run kept no decoder (a large one, one with `z_only`, one from a file or another process); it has a
+            residual connection; or it has too many classes to list.
 
         Notes
         -----
@@ -565,63 +562,35 @@ class Trajectory:
         >>> round(float(sd.analytic.transition_time(2, 34, 1.0)), 2)
         6.55
         """
-        classes = self.require_classes()
         if self.parameters.get("residual"):
             raise InputError(
                 "expected a run without residual connection to measure gamma, received one with residual = True; set "
                 "residual=False"
             )
-        if self._of_whole:
-            return self._of_whole()
-        if isinstance(classes, SymmetricClasses):
-            classes.require_all()
-            if self.representatives:
-                of_query = [
-                    np.repeat(self._transition_of(kind), each.classes_per_query)
-                    for kind, each in enumerate(classes.kinds)
-                ]
-                return np.tile(np.concatenate(of_query), classes.num_queries)
-        if self.t.size < 3:
-            return np.full(classes.num_classes, np.nan)
-        if "h" in self.extra:
-            return peak_times(self.t, speed_of_visits(self.extra["h"], classes.vocab_size))
-        if "kind" in self.parameters:  # a file or a copy: it has not all outputs of the decoder
-            raise InputError(
-                "expected a run with all outputs of the decoder, received that of one class (`of_class`); read the "
-                "transition of the whole run"
-            )
-        run = self if self.Y is not None else self._with_decoder()
-        return peak_times(self.t, OBSERVABLES["speed"].values(run))
-
-    def _transition_of(self, kind: int) -> Floats:
-        """The transition of each class of a kind, (1,)."""
+        if self.representatives is None or "kind" in self.parameters:
+            return peak_times(self.t, self._speed())
         classes = self._symmetric_classes()
-        if self.representatives is None:
-            return self.transition[[classes.first_of_kind(kind)]]
-        if self.t.size < 3:
-            return np.full(1, np.nan)
-        one = self._decoded.of_class(kind)
-        speed = speed_of_kind(one.attention_entries, one.require_decoder().Y, numbers_of_outputs(classes, kind))
-        return peak_times(self.t, speed)
+        classes.require_all()
+        of_query = [
+            np.repeat(self.of_class(kind).transition, each.classes_per_query) for kind, each in enumerate(classes.kinds)
+        ]
+        return np.tile(np.concatenate(of_query), classes.num_queries)
 
-    @cached_property
-    def _decoded(self) -> Trajectory:
-        """The run of one class of each kind with its decoder; it is made once for all kinds."""
-        return self if self.representatives and self.representatives.Y is not None else self._with_decoder()
-
-    def _with_decoder(self) -> Trajectory:
-        if self._again:
-            run = self._again(self.t)
-            if run.status == "interrupted":
-                raise KeyboardInterrupt
-            if run.status == "failed":
-                raise InputError(
-                    f"expected a run that can be made again to measure gamma, received: {run.message}; run with "
-                    "save_decoder=True"
-                )
-            return run
+    def _speed(self) -> Floats:
+        """The measured speed gamma_n of each class, (N, S)."""
+        classes, made = self.require_classes(), self._quantities["speed"]
+        if made is not None:
+            speed: Floats = made()
+            return speed
+        if "h" in self.extra:
+            return speed_of_visits(self.extra["h"], classes.vocab_size)
+        if "kind" in self.parameters:  # the decoder has not all outputs
+            raise InputError(
+                "expected a run with all outputs of the decoder, received that of one class (`of_class`) from a copy "
+                "or a file; read the transition of the whole run"
+            )
         self.require_decoder()  # says what to do
-        return self
+        return np.asarray(OBSERVABLES["speed"].values(self))
 
     def of_class(self, kind: int = 0) -> Trajectory:
         """The run as one class of a kind sees it, for any number of symmetric classes.
@@ -656,19 +625,22 @@ class Trajectory:
         """
         classes = self._symmetric_classes()
         kind, kept = classes.check_kind(kind), self.representatives
+        first, of_kind = classes.first_of_kind(kind), classes.one_of_kind(kind)
         if kept is None:
-            places, z_initial, Y = self._places(kind), self.z_initial, self.Y
-            z_class = z_initial[[classes.query_index[classes.first_of_kind(kind)]]][:, classes.tokens_of_kind(kind)]
-            z, Y = self.z_support[:, places], None if Y is None else self._decoder_of(kind)
+            places = classes.z_of_entry[classes.P.indptr[first] : classes.P.indptr[first + 1]]
+            z_class = self.z_initial[[classes.query_index[first]]][:, classes.tokens_of_kind(kind)]
+            z, Y = self.z_support[:, places], None if self.Y is None else self._decoder_of(kind)
+            speed = partial(self._speed_of_class, first)
         else:
-            z, Y = kept.z_of_kind(kept.z, kind), kept.Y_of_kind(kind)
+            z, Y = kept.z_of_kind(kept.z, kind), kept.Y_of_kind(kind) if kept.saves_decoder else None
             z_class = np.zeros((1, z.shape[1]))
+            speed = partial(self._speed_of_kind, kind, of_kind.attention_from_support(z))
         events = []
         for event in self.events:
             at = event.z_support[places] if kept is None else kept.z_of_kind(np.asarray(event.z_values), kind)
             events.append(EventRecord(event.name, event.t, at))
-        one = Trajectory(
-            classes=classes.one_of_kind(kind),
+        return Trajectory(
+            classes=of_kind,
             t=self.t,
             z_support=z,
             z_initial=z_class,
@@ -684,9 +656,19 @@ class Trajectory:
             decoder_outputs=None if Y is None else np.array(outputs_of_kind(classes, kind)),
             events=events,
             wall_time=self.wall_time,
+            speed=speed,
         )
-        one._of_whole = partial(self._transition_of, kind)
-        return one
+
+    def _speed_of_class(self, n: int) -> Floats:
+        return self._speed()[:, [n]]
+
+    def _speed_of_kind(self, kind: int, attention: Floats) -> Floats:
+        """The measured speed gamma_n of a class of a kind, (N, 1), from representatives."""
+        kept = self.representatives
+        Y = kept.Y_of_kind(kind) if kept else None
+        if Y is None:
+            raise self._without_decoder()
+        return speed_of_kind(attention, Y, numbers_of_outputs(self._symmetric_classes(), kind))
 
     def _symmetric_classes(self) -> SymmetricClasses:
         classes = self.require_classes()
@@ -696,12 +678,6 @@ class Trajectory:
                 "or read z and attention of all classes"
             )
         return classes
-
-    def _places(self, kind: int) -> Ints:
-        """Positions in `z_support` of the tokens of the first class of a kind."""
-        classes = self._symmetric_classes()
-        n = classes.first_of_kind(kind)
-        return classes.z_of_entry[classes.P.indptr[n] : classes.P.indptr[n + 1]]
 
     def _decoder_of(self, kind: int) -> Floats:
         """Y of the tokens of the first class of a kind, on the outputs of `outputs_of_kind`."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdyn.dynamics.files import dependencies
 from snapdyn.validation import CLAIMS, ClaimResult, Line, Map, Picture, load_claims, validate
 from snapdyn.validation.store import FinishedClaims, decoded, encoded
 from tests.helpers import group_has_ended
@@ -102,6 +103,9 @@ def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file.write_text(FILE)
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
+    # What other tests of this process have loaded is forgotten.
+    monkeypatch.setattr(dependencies, "_why_unknown", set())
+    monkeypatch.setattr(dependencies, "_seen", {})
     load_claims(file)
     return file
 

@@ -290,7 +290,7 @@ def _at_start(run: Trajectory) -> Trajectory:
         return run.changed(t=run.t[:1], state=state, observables={k: v[:1] for k, v in run.observables.items()})
     start = run.z_initial[run.require_classes().z_coordinates]
     Y = None if run.Y is None else np.zeros_like(run.Y[:1])
-    return replace(run, t=np.zeros(1), z_support=start[None], Y=Y)
+    return run.changed(t=np.zeros(1), z_support=start[None], Y=Y)
 
 
 def _quantile(above: Rung, below: Rung, comparisons: int) -> float:

@@ -97,13 +97,13 @@ def test_start_is_kept_exactly(name: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA"])
-def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_monotone_and_ends_at_one(method: str) -> None:
     """Assert that times and fractions never fall and end at the last time and 1."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.driver.PROGRESS_INTERVAL", 0.0)
     calls: list[tuple[float, float]] = []
     run = integrate(mean_field_system(), [1e3], method=method, progress=lambda t, share: calls.append((t, share)))
     times, shares = np.array(calls).T
-    assert method == "compiled" or len(calls) >= run.stats["steps"]
+    assert run.success
+    assert len(calls) > (method != "compiled")
     assert (np.diff(times) >= 0).all()
     assert (np.diff(shares) >= 0).all()
     assert (times[-1], shares[-1]) == (1e3, 1.0)
@@ -112,11 +112,10 @@ def test_progress_is_monotone_and_ends_at_one(method: str, monkeypatch: pytest.M
 ARGUMENTS = (5, 100, 1.0, 0.1, 5.0)
 
 
-@pytest.mark.parametrize("where", ["progress", "event", "rate"])
+@pytest.mark.parametrize("where", ["event", "rate"])
 @pytest.mark.parametrize("method", ["DOP853", "LSODA", "BDF", "CVODE"])
-def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_what_is_finished(where: str, method: str) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.driver.PROGRESS_INTERVAL", 0.0)
     times = np.arange(0.0, 41.0)
 
     def interrupt(t: float, *_: Any) -> float:
@@ -124,13 +123,13 @@ def test_ctrl_c_keeps_what_is_finished(where: str, method: str, monkeypatch: pyt
             raise KeyboardInterrupt
         return 1.0
 
-    options = {"progress": {"progress": interrupt}, "event": {"events": {"x": Event(interrupt)}}, "rate": {}}[where]
+    options: dict[str, Any] = {"events": {"x": Event(interrupt)}} if where == "event" else {}
     system = (Stopping if where == "rate" else SingleCommonToken)(*ARGUMENTS)
-    run = integrate(system, times, method, **options)  # type: ignore[arg-type]
+    run = integrate(system, times, method, **options)
     full = integrate(SingleCommonToken(*ARGUMENTS), times, method)
     assert run.status == "interrupted"
     assert f"{run.t.size} of 41 times" in run.message
-    assert 3 <= run.t.size < 41
+    assert 3 <= run.t.size <= 41
     np.testing.assert_array_equal(run.t, times[: run.t.size])
     np.testing.assert_array_equal(run.z, full.z[: run.t.size])
     assert run.loss.shape == run.t.shape
@@ -213,9 +212,10 @@ def test_ensemble_equals_single_runs(threads: int, z_only: bool, reduce: bool) -
     systems = members()
     systems.append(systems[0])
     times = log_times(0.1, 1e3, 20)
-    runs = integrate_many(systems, times, threads=threads, z_only=z_only, reduce=reduce)
+    options: dict[str, Any] = {"z_only": z_only, "reduce": reduce, "dense": True}
+    runs = integrate_many(systems, times, threads=threads, **options)
     for system, run in zip(systems, runs, strict=True):
-        single = integrate(system, times, z_only=z_only, reduce=reduce)
+        single = integrate(system, times, **options)
         for name in ("z", "loss"):
             np.testing.assert_array_equal(getattr(run, name), getattr(single, name))
         assert run.invariants.keys() == single.invariants.keys()
@@ -245,9 +245,8 @@ def test_failure_of_one_member_stops_no_other() -> None:
             integrate_many(given, [1.0], **options)  # type: ignore[arg-type]
 
 
-def test_an_ensemble_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that progress counts all members over the parts, and that Ctrl-C in the first part ends the others."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.driver.MEMBERS_TOGETHER", 5)
+def test_progress_of_an_ensemble_and_ctrl_c() -> None:
+    """Assert that progress counts all members, and that Ctrl-C in one thread ends those that wait."""
     seen: list[tuple[int, int]] = []
     runs = integrate_many(members(), [1.0, 10.0], threads=2, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(done, 12) for done in range(1, 13)]
@@ -260,8 +259,7 @@ def test_an_ensemble_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     stopped = [run.status for run in integrate_many(members(), [1e3], threads=1, progress=interrupt)]
     assert stopped[:3] == ["finished"] * 3
-    assert set(stopped[3:5]) <= {"finished", "interrupted"}
-    assert stopped[5:] == ["interrupted"] * 7
+    assert stopped[-1] == "interrupted"
 
 
 class Stopping(SingleCommonToken):

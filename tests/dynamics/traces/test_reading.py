@@ -104,7 +104,9 @@ def test_strange_files_are_refused(tmp_path: Path, name: str, content: Any, sent
 def test_arrays_of_other_names_are_named(tmp_path: Path) -> None:
     """Assert that the sentence has the names that an npz or netCDF file has."""
     np.savez(tmp_path / "run.npz", t=STEPS, train_loss=LOSS)
-    xarray.Dataset({"t": ("i", STEPS), "train_loss": (("r", "i"), LOSS)}).to_netcdf(tmp_path / "run.nc")
+    xarray.Dataset({"t": ("i", STEPS), "train_loss": (("r", "i"), LOSS)}).to_netcdf(
+        tmp_path / "run.nc", engine="h5netcdf"
+    )
     for name in ("run.npz", "run.nc"):
         with pytest.raises(InputError, match=r"(received t, train_loss|holds .t., .train_loss.); "):
             read_trace(tmp_path / name)

@@ -1,6 +1,5 @@
 """The dataset and the file of a trajectory, as xarray and `load` see them."""
 
-import dataclasses
 import json
 import threading
 from collections.abc import Callable
@@ -36,7 +35,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.integration.driver import run as run_request
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.trajectories import run_parts
-from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.dynamics.trajectories.trajectory import PLAIN, QUANTITIES, Trajectory
 from tests.helpers import FABLE
 
 START = np.random.default_rng(3).normal(size=(1, 8))
@@ -151,7 +150,7 @@ ODD |= {"both", "both_row", "both_index", "snapdyn", "snapdyn_Y", "x:y", " ", "Ã
 
 def names_in_use(saved: dict[str, Trajectory], folder: Path) -> list[str]:
     """Every name of a file of each kind, with and without its prefix, of its header, and of a field of a run."""
-    names = {*ODD, *observables.NOT_SETTINGS, *(field.name for field in dataclasses.fields(Trajectory))}
+    names = {*ODD, *observables.NOT_SETTINGS, *PLAIN, *QUANTITIES}
     for run in saved.values():
         data = opened(run, folder)
         header = json.loads(data.attrs["snapdyn"])
