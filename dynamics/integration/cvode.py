@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
-import importlib
 import math
 import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -25,34 +24,11 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 KRYLOV_DIMENSION = 10
 
 
-# Environment variable with the file to which SUNDIALS writes its warnings, such as "t + h = t on the next step". A run
-# that fails says so in its message.
+# SUNDIALS writes warnings, such as "t + h = t on the next step", to the file that this variable names, else to stdout. A
+# run that fails says so in its message.
 WARNINGS = "SUNLOGGER_WARNING_FILENAME"
+STDOUT = threading.RLock()  # of the one thread at a time whose CVODE makes a step
 NO_STEP = "Required step size is less than spacing between numbers"
-_SETTING_UP = threading.Lock()
-
-
-def _quiet_sundials() -> tuple[Any, Any]:
-    """Import the solver so that it does not print its errors, which are in the message of the run.
-
-    scikit-sundae has no option for this: its error handler calls `print`, which the module looks up once, when it is
-    first imported. If the user's program imported scikit-sundae earlier, the errors are printed.
-    """
-    with _SETTING_UP:
-        if "sksundae" not in sys.modules:
-            write = builtins.print
-
-            def print_others(*values: Any, **options: Any) -> None:
-                if not (values and str(values[0]).lower().startswith("\n[cv")):
-                    write(*values, **options)
-
-            builtins.print = print_others
-            try:
-                importlib.import_module("sksundae.cvode")
-            finally:
-                builtins.print = write
-        from sksundae.cvode import CVODE, CVODEJacTimes
-    return CVODE, CVODEJacTimes
 
 
 class CVODESolver:
@@ -93,7 +69,9 @@ class CVODESolver:
         atol: float,
         max_step: float = 0.0,
     ) -> None:
-        CVODE, CVODEJacTimes = _quiet_sundials()
+        os.environ.setdefault(WARNINGS, "stderr")
+        from sksundae.cvode import CVODE, CVODEJacTimes
+
         self._system, self._clock = system, clock
         self.t = self.t_old = start
         self.t_bound = end
@@ -114,16 +92,7 @@ class CVODESolver:
             jactimes=products,
             max_step=max_step,
         )
-        with _SETTING_UP:
-            before = os.environ.get(WARNINGS)
-            os.environ[WARNINGS] = os.devnull  # read when the solver is set up
-            try:
-                self._solver.init_step(start, self.y)
-            finally:
-                if before is None:
-                    del os.environ[WARNINGS]
-                else:
-                    os.environ[WARNINGS] = before
+        self._solver.init_step(start, self.y)
 
     @staticmethod
     def _product_of(system: System) -> Callable[..., Any] | None:
@@ -154,7 +123,8 @@ class CVODESolver:
         """Make one step; return the reason if it fails."""
         result: Any = None
         for _ in range(2):  # after dense output the first call only returns to the step's end
-            result = self._solver.step(self.t_bound, method="onestep", tstop=self.t_bound)
+            with STDOUT, redirect_stdout(sys.stderr):  # scikit-sundae prints the error of a step that fails
+                result = self._solver.step(self.t_bound, method="onestep", tstop=self.t_bound)
             if result.status < 0 or result.t > self.t:
                 break
         if result.status < 0 or result.t <= self.t:
