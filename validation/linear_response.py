@@ -17,16 +17,18 @@ U_n = int m_n dt', with f, a, U and D0 of the decoder under frozen attention (th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.integration.request import Event, State, log_times
+from snapdyn.dynamics.systems.base import System
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.visits import outputs
@@ -40,12 +42,9 @@ LARGEST_CHANGE = 1.0
 LARGEST_MEMORY = 60.0
 # Two tokens of a class whose frequencies differ by less than this factor are not compared.
 LIKE = 1.001
-# Longest step in ln t; a step is divided where the decoder or memory is faster.
-STEP = 0.25
-# Multiplications per e-fold of t beyond which steps are those of a stabilised method, which overlaps do not shorten.
-COSTLY = 1e9
-# Its steps times the rate of the fastest class alone.
-RESOLVED = 0.5
+PER_E_FOLD = 10  # times per growth of t by a factor e at which the law is looked at
+# What memory takes then errs by 0.1 % where it takes half of xi_n, also for V = 1e10.
+RTOL, ATOL = 1e-7, 1e-14
 
 
 @dataclass
@@ -97,28 +96,25 @@ def response(instance: Instance) -> Response:
     return found
 
 
-class Fastest(NamedTuple):
-    """Fastest relative rates per unit of ln t: of all classes together, and of one class alone."""
+class _Law(System):
+    """The law on one instance, with P o exp(z(0)) in place of P; momentum mu divides the rates by 1 - mu.
 
-    together: float
-    alone: float
-
-
-class _Law:
-    """The law on one instance, with P o exp(z(0)) in place of P; momentum mu divides the rates by 1 - mu."""
+    The state is A (classes, outputs), what memory takes (entries), z (logits) and the path of (11) (entries), each in
+    units of its size at t = min(1/eta_Y, t_end), so that one absolute tolerance serves all.
+    """
 
     def __init__(self, instance: Instance) -> None:
         classes = instance.classes
         # Of one evaluation: products of A with F and with G.
-        self.work = classes.num_classes**2 * (classes.num_tokens + classes.next_tokens.size + 1)
-        require_affordable("linear response of the mean field", EVALUATIONS * self.work)
+        work = classes.num_classes**2 * (classes.num_tokens + classes.next_tokens.size + 1)
+        require_affordable("linear response of the mean field", EVALUATIONS * work)
+        self._work = work
         F, self.G = classes.decoder_inputs(instance.start), instance.gram
-        self.strength = float(instance.eigenvalues[-1])
         self.n, self.token, self.logit = classes.class_of_entry, classes.P.indices, classes.z_of_entry
         dense = F.toarray()
         self.f = dense[self.n, self.token]
         # A product with a small or a full table is faster dense.
-        self.F = F if self.work > 1e6 and F.nnz < dense.size / 20 else dense
+        self.F = F if work > 1e6 and F.nnz < dense.size / 20 else dense
         self.logits = classes.z_coordinates[0].size
         self.distinct = classes.omega_size[self.token] == 1
         ranked = np.lexsort((self.f, self.n))
@@ -131,6 +127,26 @@ class _Law:
         self.p = classes.prior
         self.eta_Y, self.eta_Z = instance.flow_rates
         self.t_end = instance.t_end
+        early = min(1.0, self.eta_Y * self.t_end)  # A grows like t at first, z and the path like t^2, memory like t^3
+        self._units = np.repeat(
+            [early, self.rate_ratio * early**3, self.rate_ratio * early**2, self.rate_ratio * early**2],
+            [self.hit.size, self.n.size, self.logits, self.n.size],
+        )
+
+    def initial_state(self) -> Floats:
+        return np.zeros(self._units.size)
+
+    def parts(self, state: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """A, what memory takes, z and the path of (11), from the state."""
+        return self._split(state * self._units)
+
+    def _split(self, values: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        A, lost, z, path = np.split(values, np.cumsum([self.hit.size, self.n.size, self.logits]))
+        return A.reshape(self.hit.shape), lost, z, path
+
+    @property
+    def multiplications(self) -> float:
+        return 2.0 * self._work
 
     def frozen(self, A: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """a_n/(1 - alpha_n), 1 - alpha_n, U_n, D0 of the entries and the size of its terms, from Y = F^T A."""
@@ -149,85 +165,61 @@ class _Law:
         size = (np.abs(products) * self.G).sum(axis=1)
         return error, miss, own, drive, size
 
-    def rates(self, t: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], Fastest]:
-        """Derivatives in ln t of A, lost, z and the path of (11), and the fastest relative rates."""
-        A, lost, *_ = state
+    def write_rate(self, state: Floats, out: Floats) -> None:
+        A, lost, *_ = self.parts(state)
+        dA, dlost, dz, dpath = self._split(out)
         error, miss, own, drive, _ = self.frozen(A)
-        rate = self.eta_Z * self.p * miss * t
-        moved = rate[self.n] * (drive - lost)
-        dz: Floats = np.bincount(self.logit, self.f**2 * moved, self.logits).astype(float)
-        dA = self.eta_Y * t * (self.p * miss)[:, None] * error / self.multiplicity
-        decoder, memory = self.eta_Y * t * float((self.p * miss).max()), float((own * rate).max())
-        fastest = Fastest(max(self.strength * decoder, len(self.p) * memory), max(decoder, memory))
-        return (dA, own[self.n] * self.ln_f(dz), dz, moved), fastest
+        rate = self.p * miss
+        dA[:] = self.eta_Y * rate[:, None] * error / self.multiplicity
+        dpath[:] = self.eta_Z * rate[self.n] * (drive - lost)
+        dz[:] = np.bincount(self.logit, self.f**2 * dpath, self.logits)
+        dlost[:] = own[self.n] * self.ln_f(dz)
+        out /= self._units
 
     def ln_f(self, z: Floats) -> Floats:
         """Change of ln f_nj, first order in z."""
         at = z[self.logit]
         return at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n]
 
+    def left(self, t: float, state: State) -> float:
+        """What is left of the range of the law, 1 at the start: of the change of ln f, and of memory.
+
+        Memory is (eta_Z/eta_Y) U^2, and U_n is about |A_n|, up to a factor of root 2.
+        """
+        A, _, z, _ = self.parts(state.values)
+        change = float(np.abs(self.ln_f(z)).max())
+        memory = self.rate_ratio * float((A**2).sum(axis=1).max())
+        return 1.0 - max(change / LARGEST_CHANGE, memory / LARGEST_MEMORY)
+
     def follow(self) -> Response:
-        t = 1e-3 * min(1 / self.eta_Y, self.t_end)
-        # While A is small, a is constant: A, D0 and U grow like t, z like t^2, what memory takes like t^3.
-        zero = [np.zeros(size) for size in (self.hit.shape, self.n.size, self.logits, self.n.size)]
-        (A, *_), _ = self.rates(t, zero)
-        (_, lost, z, path), fastest = self.rates(t, (A, *zero[1:]))
-        state: Sequence[Floats] = (A, lost / 3, z / 2, path / 2)
-        found = Response()
-        self.record(state, found)
-        while found.whole and t < self.t_end * (1 - 1e-12):
-            left, many = float(np.log(self.t_end / t)), 4 * self.work * fastest.together / 1.5 > COSTLY
-            if many:
-                s = min(STEP, RESOLVED / fastest.alone, left)
-                state, fastest = self.stabilised(t, s, state, fastest.together)
-            else:
-                s = min(STEP, 1.5 / max(fastest.together, 1e-300), left)
-                state, fastest = self.advance(t, s, state)
-            start, before, t = t, found.lost, t * float(np.exp(s))
+        """Integrate the law up to t_end or where it leaves its range."""
+        first = 1e-3 * min(1 / self.eta_Y, self.t_end)
+        times = log_times(first, self.t_end, 2 + int(PER_E_FOLD * np.log(self.t_end / first)))
+        leaves = Event(self.left, terminal=True)
+        # Where classes overlap much, an explicit method takes many small steps.
+        run = integrate(self, times, "CVODE", RTOL, ATOL, events={"leaves its range": leaves})
+        found, before, start = Response(), -np.inf, 0.0
+        for t, state in zip(run.t, run.require_state(), strict=True):
             memory = self.record(state, found)
             if before < 1 <= found.lost:
-                found.onset = start * float(np.exp(s * (1 - before) / (found.lost - before)))
-            found.whole = found.change < LARGEST_CHANGE and memory < LARGEST_MEMORY
+                found.onset = float(start + (t - start) * (1 - before) / (found.lost - before))
+            before, start = found.lost, t
+            if memory >= LARGEST_MEMORY:
+                found.whole = False
+                return found
+        if run.status == "interrupted":
+            raise KeyboardInterrupt
+        if not run.success:
+            raise RuntimeError(run.message)
+        for event in run.events:  # terminal, so at most one
+            assert event.state is not None
+            self.record(event.state, found)
+            found.whole = False
         return found
 
-    def stabilised(
-        self, t: float, s: float, state: Sequence[Floats], fastest: float
-    ) -> tuple[Sequence[Floats], Fastest]:
-        """One step of size s in ln t of RKL2, of second order: m stages are stable for rates up to (m^2 + m - 2)/(2 s).
-
-        Runge-Kutta-Legendre of Meyer, Balsara and Aslam, J. Comput. Phys. 257 (2014) 594, Eqs. (16)-(17).
-        """
-        stages = max(3, int(np.ceil((np.sqrt(9 + 8 * 1.2 * s * fastest) - 1) / 2)))
-        j = np.arange(stages + 1)
-        b = np.where(j > 1, (j**2 + j - 2) / np.maximum(2 * j * (j + 1), 1), 1 / 3)
-        w = 4 / (stages**2 + stages - 2)
-        first, rates = self.rates(t, state)
-        start = [*state, np.zeros(1)]  # ln t of the stages, from that of the step
-        slope = [*first, np.ones(1)]
-        before, now = start, [x + b[1] * w * s * dx for x, dx in zip(start, slope, strict=True)]
-        for i in range(2, stages + 1):
-            now_slope, rates = self.rates(t * float(np.exp(now[-1][0])), now[:-1])
-            mu, nu = (2 * i - 1) / i * b[i] / b[i - 1], -(i - 1) / i * b[i] / b[i - 2]
-            forward, back = mu * w * s, -(1 - b[i - 1]) * mu * w * s
-            parts = zip(start, before, now, slope, [*now_slope, np.ones(1)], strict=True)
-            before, now = (
-                now,
-                [mu * y + nu * x + (1 - mu - nu) * x0 + forward * dy + back * dx0 for x0, x, y, dx0, dy in parts],
-            )
-        return now[:-1], rates
-
-    def advance(self, t: float, s: float, state: Sequence[Floats]) -> tuple[Sequence[Floats], Fastest]:
-        """One Runge-Kutta step of fourth order of size s in ln t."""
-        slope, slopes = state, []
-        for part in (0.0, 0.5, 0.5, 1.0):
-            at = [x + part * s * dx for x, dx in zip(state, slope, strict=True)]
-            slope, fastest = self.rates(t * float(np.exp(part * s)), at)
-            slopes.append(slope)
-        return [x + s / 6 * (a + 2 * b + 2 * c + d) for x, a, b, c, d in zip(state, *slopes, strict=True)], fastest
-
-    def record(self, state: Sequence[Floats], found: Response) -> float:
+    def record(self, state: Floats, found: Response) -> float:
         """Update `found` by the state; return (eta_Z/eta_Y) U^2, U about V h."""
-        A, lost, z, path = state
+        A, lost, z, path = self.parts(state)
         found.z = z
         _, miss, own, drive, size = self.frozen(A)
         found.change = max(found.change, float(np.abs(self.ln_f(z)).max()))
@@ -254,7 +246,7 @@ class _Law:
             f, grown = self.f[tokens], path[tokens]
             wrong = 2 * f[:, None] ** 2 * np.abs(grown[:, None] - grown) / (1 + np.abs((f[:, None] / f) ** 2 - 1))
             found.gain_error = max(found.gain_error, float(wrong.max(initial=0.0)))
-        return self.eta_Z / self.eta_Y * float(own.max()) ** 2
+        return self.rate_ratio * float(own.max()) ** 2
 
 
 def _within(name: str, instance: Instance) -> float:

@@ -24,8 +24,8 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 KRYLOV_DIMENSION = 10
 
 
-# SUNDIALS writes warnings, such as "t + h = t on the next step", to the file that this variable names, else to stdout. A
-# run that fails says so in its message.
+# SUNDIALS writes warnings, such as "t + h = t on the next step", to the file that this variable names, else to stdout.
+# A run that fails says so in its message.
 WARNINGS = "SUNLOGGER_WARNING_FILENAME"
 STDOUT = threading.RLock()  # of the one thread at a time whose CVODE makes a step
 NO_STEP = "Required step size is less than spacing between numbers"

@@ -7,7 +7,6 @@ import pytest
 
 from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics import MeanField, log_times, single_common_token, whole_run
-from snapdyn.validation import linear_response
 from snapdyn.validation.linear_response import LITTLE_MEMORY, response
 from snapdyn.validation.sample_classes import correlated_classes, counterexample
 from snapdyn.validation.search.counterexamples import load
@@ -42,17 +41,6 @@ def test_slow_attention_has_no_onset_and_the_shares_scale() -> None:
     assert slow.onset == np.inf
     assert slow.lost == pytest.approx(10 * slower.lost, rel=1e-3)
     assert LITTLE_MEMORY.measure(instance) < 0.1
-
-
-def test_stabilised_steps_are_those_of_fourth_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert 1e-3: RKL2 in steps of half an e-fold of the fastest class errs by less, and needs fewer evaluations."""
-    instance = Instance.of(single_common_token(40, 2, 0.3, 10**5), 1.0, 0.01, 1e5)
-    plain, stabilised = response(instance), replace(instance)
-    monkeypatch.setattr(linear_response, "COSTLY", 0.0)
-    found = response(stabilised)
-    for name in ("speed", "lost", "change", "gain_error"):
-        assert getattr(found, name) == pytest.approx(getattr(plain, name), rel=1e-3)
-    assert found != plain
 
 
 def test_too_many_classes_are_refused_before_the_start() -> None:
