@@ -9,7 +9,9 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from types import BuiltinFunctionType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +81,33 @@ class CompiledRate:
         return CompiledRate, self._origin  # an address is of one process
 
 
-_kept = lru_cache(maxsize=64)(CompiledRate)
+# Values that cannot change while they keep their identity, so that a function that saw them sees the same again.
+UNCHANGING = (bool, int, float, complex, str, bytes, type, ModuleType, BuiltinFunctionType, np.ufunc)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A function, equal to others with the same code that see the same values of globals and of their closures."""
+
+    code: Any
+    values: tuple[Any, ...]
+    rate: Callable[..., Any] = field(compare=False)
+
+
+def compiled_once(rate: Callable[..., Any], shapes: tuple[Any, ...]) -> CompiledRate:
+    """The compiled rate; the same one for the same function, unless it sees values that may have changed."""
+    if hasattr(rate, "py_func"):
+        return _kept(rate, shapes)
+    seen = inspect.getclosurevars(rate)
+    values = [*seen.nonlocals.items(), *seen.globals.items()]
+    if all(isinstance(value, UNCHANGING) or hasattr(value, "py_func") for _, value in values):
+        return _kept(_Seen(rate.__code__, tuple((name, type(value), value) for name, value in values), rate), shapes)
+    return CompiledRate(rate, shapes)
+
+
+@lru_cache(maxsize=64)
+def _kept(rate: Any, shapes: tuple[Any, ...]) -> CompiledRate:
+    return CompiledRate(rate.rate if isinstance(rate, _Seen) else rate, shapes)
 
 
 @contextmanager
@@ -275,8 +303,7 @@ def from_function(
         defaults,
         state_shapes=dict.fromkeys(value_names, ()),
         value_names=value_names,
-        # A plain rate is compiled anew, because it may see other globals by now.
-        compiled_rate=(_kept if hasattr(rate, "py_func") else CompiledRate)(rate, shapes),
+        compiled_rate=compiled_once(rate, shapes),
         measures=measures,
         start=start,
         plain_rate=staticmethod(getattr(rate, "py_func", rate)),

@@ -16,6 +16,8 @@ import snapdyn as sd
 from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.user_function import FunctionSystem
 
+FACTOR = 1.0
+
 
 def oscillator(t: float, state: Any, out: Any, frequency: float, drive: Any) -> None:
     """A driven oscillator; `drive` is (amplitude, frequency)."""
@@ -211,3 +213,24 @@ def test_one_sentence(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(sd.InputError, match=message) as error:
         sd.System.from_function(**{**arguments, **changed})
     assert "\n" not in str(error.value)
+
+
+def test_a_function_is_compiled_once_and_again_where_it_sees_other_values() -> None:
+    """Assert one compiled rate for one function, also made twice, and another after a change of what it sees."""
+
+    def decay(speed: Any) -> FunctionSystem:
+        def rate(t: float, state: Any, out: Any) -> None:
+            out[0] = -np.sum(np.asarray(speed)) * state[0] if FACTOR == 1.0 else 0.0
+
+        return sd.System.from_function("Decay", rate, [1.0])
+
+    one, same, other = decay(1.0), decay(1.0), decay(2.0)
+    assert one.compiled_rate is same.compiled_rate is not other.compiled_rate
+    np.testing.assert_allclose(sd.integrate(other, [1.0]).state, [[np.exp(-2.0)]], rtol=1e-7)
+    speeds = np.ones(3)
+    assert decay(speeds).compiled_rate is not decay(speeds).compiled_rate  # an array may have changed
+    globals()["FACTOR"] = 2.0
+    try:
+        np.testing.assert_array_equal(sd.integrate(decay(1.0), [1.0]).state, 1.0)
+    finally:
+        globals()["FACTOR"] = 1.0
