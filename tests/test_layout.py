@@ -27,7 +27,7 @@ SERVED_BY = {
     "dynamics/training/*": "dynamics/training/test_descent.py",
     "validation/comparison": "figures/test_comparison.py",
     "validation/fitting/*": "validation/fitting/test_estimation.py",
-    "validation/rungs/*": "validation/rungs/test_build.py",
+    "validation/search/runs": "validation/test_verdicts.py",
     "validation/statement": "validation/test_register.py",
     "core/prose": "report/test_mathematics.py",
     "figures/files": "figures/test_writing.py",
