@@ -28,10 +28,7 @@ FloatArray = NDArray[np.float64]
 """Numbers of any shape; functions with scalar arguments return a numpy float instead of an array."""
 
 FORGOTTEN = "; did you forget --load FILE.py?"  # where the name may be that of an entry of a user's file
-MOST_LISTED = 10**6  # entries of a list that a user gives; an iterable may be endless
 LARGEST_WHOLE = 2**63 - 1  # of the 64 bits in which arrays and files hold whole numbers
-# Bytes of a path and of a name in it, on Linux; macOS takes less of a path and says so.
-LONGEST_PATH, LONGEST_NAME = 4096, 255
 # Control characters besides line ends and tabs, line separators, halves of pairs, embeddings and isolates of
 # bidirectional text.
 HARMFUL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -69,22 +66,18 @@ def visible(text: str) -> str:
 
 def shown(value: Any) -> str:
     """Return what error messages show of a received value: one line of at most 60 characters."""
-    try:
-        text = printable(repr(value))
-    except Exception:  # numbers beyond the limit of digits, objects of other libraries
-        text = f"a value of type {type(value).__name__}"
+    text = printable(repr(value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x', 'y' or 'z'?``, with at most three similar known names, or an empty string."""
+    """Return ``; did you mean 'x' or 'y'?``, with at most three similar known names, or an empty string."""
     if not isinstance(name, str):
         return ""
     by_lower_case = {entry.lower(): entry for entry in known}
     cutoff = 0.62 if len(name) > 3 else 0.5  # one wrong letter of two still counts
     near = difflib.get_close_matches(name[:100].lower(), by_lower_case, n=3, cutoff=cutoff)
-    *others, last = [repr(by_lower_case[each]) for each in near] or [""]
-    return f"; did you mean {', '.join(others) + ' or ' if others else ''}{last}?" if last else ""
+    return f"; did you mean {' or '.join(repr(by_lower_case[each]) for each in near)}?" if near else ""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], advice: str = "") -> InputError:
@@ -133,35 +126,24 @@ def instance(name: str, value: Any, kind: type, advice: str) -> Any:
 
 
 def list_of(name: str, values: Any, *kinds: type, at_least: int = 0, different: bool = False) -> list[Any]:
-    """Return the entries of an iterable as a list; each is checked, as it is read, to be of one of the types.
+    """Return the entries of an iterable as a list after checking that each is of one of the types.
 
     `at_least` is the smallest number of entries; with `different` no entry may come twice.
     """
-    found: list[Any] = []
     try:
-        if not isinstance(values, (str, bytes)):
-            for value in values:
-                if not isinstance(value, kinds) or len(found) == MOST_LISTED:
-                    break
-                found.append(value)
-            else:
-                return _counted(name, found, at_least, different)
-    except InputError:  # of what makes the entries
-        raise
-    except Exception:  # not iterable, beyond the memory, or an object of another library with an error of its own
-        pass
-    many = f" of at most {MOST_LISTED}" if len(found) == MOST_LISTED else ""
-    expected = " or ".join(kind.__name__ for kind in kinds)
-    raise InputError(f"expected {name} to be a list{many} of {expected}, received {shown(values)}; write [...]")
-
-
-def _counted(name: str, values: list[Any], at_least: int, different: bool) -> list[Any]:
-    if len(values) < at_least:
+        found = list(values)
+        repeated = different and len(set(found)) < len(found)
+    except TypeError:  # one number in place of a list, or lists as entries, which cannot be told apart
+        found, repeated = [None], False
+    if isinstance(values, (str, bytes)) or not all(isinstance(value, kinds) for value in found):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise InputError(f"expected {name} to be a list of {expected}, received {shown(values)}; write [...]")
+    if len(found) < at_least:
         entries = "entry" if at_least == 1 else "entries"
         raise InputError(f"expected {name} with at least {at_least} {entries}, received {shown(values)}; add one")
-    if different and len(set(values)) < len(values):
+    if repeated:
         raise InputError(f"expected {name} without repetition, received {shown(values)}; name each once")
-    return values
+    return found
 
 
 def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> list[str]:
@@ -178,27 +160,17 @@ def chosen_ids(what: str, only: Iterable[str] | None, known: Iterable[str]) -> l
 
 def pair(name: str, values: Any) -> tuple[Any, Any]:
     """Return the two entries of a list, a tuple or an array after checking that there are two."""
-    if isinstance(values, (list, tuple)) and len(values) == 2:
-        return values[0], values[1]
-    if isinstance(values, np.ndarray) and values.shape == (2,):
-        return values[0], values[1]
-    raise InputError(f"expected {name} to be two numbers, received {shown(values)}; write (first, second)")
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(listed, (list, tuple)) or len(listed) != 2:
+        raise InputError(f"expected {name} to be two numbers, received {shown(values)}; write (first, second)")
+    return listed[0], listed[1]
 
 
 def file_path(name: str, value: Any) -> Path:
-    """Return a path after checking that `value` is text or a path that a file can have."""
-    try:
-        path = os.fspath(value)
-        if (
-            isinstance(path, str)
-            and "\0" not in path
-            and 0 < len(os.fsencode(path)) < LONGEST_PATH
-            and all(len(os.fsencode(part)) <= LONGEST_NAME for part in Path(path).parts)
-        ):
-            return Path(path)
-    except Exception:  # no path, or text that no file name can hold
-        pass
-    raise InputError(f"expected {name} to be the path of a file, received {shown(value)}; write it in quotes")
+    """Return a path after checking that `value` is text or a path."""
+    if not isinstance(value, (str, os.PathLike)) or not str(value) or "\0" in str(value):
+        raise InputError(f"expected {name} to be the path of a file, received {shown(value)}; write it in quotes")
+    return Path(value)
 
 
 def existing_file(what: str, value: Any) -> Path:
@@ -230,24 +202,20 @@ def real(
     """Return `value` as a float after checking that it is a finite number within the bounds."""
     converted = _float(value)
     if converted is None or not (at_least <= converted <= at_most and above < converted < below):
-        words = _range_in_words(at_least, above, at_most, below)
-        kind = " ".join(word for word in words if word in ("positive", "finite"))
-        bounds = _spoken_bounds([word for word in words if word not in ("positive", "finite")])
+        kind = "positive finite" if above == 0 else "finite"
+        bounds = _spoken_bounds(_bounds_in_words(at_least, above, at_most, below))
         raise InputError(
             f"expected {name} to be a {kind} number{bounds}, received {shown(value)}; {advice or 'give such a number'}"
         )
     return converted
 
 
-def _range_in_words(at_least: float, above: float, at_most: float, below: float) -> list[str]:
-    """Return words such as ["finite", "at least 0", "below 1"] or ["positive", "finite"]."""
-    words = ["positive", "finite"] if above == 0 else ["finite"]
+def _bounds_in_words(at_least: float, above: float, at_most: float, below: float) -> list[str]:
+    """Return words such as ["at least 0", "below 1"]; "above 0" is left out, which is "positive"."""
     if at_least > -math.inf and at_most < math.inf:
-        return [*words, f"from {at_least:g} to {at_most:g}"]
-    words += [f"above {above:g}"] if above > -math.inf and above != 0 else []
-    words += [f"at least {at_least:g}"] if at_least > -math.inf else []
-    words += [f"at most {at_most:g}"] if at_most < math.inf else []
-    return words + ([f"below {below:g}"] if below < math.inf else [])
+        return [f"from {at_least:g} to {at_most:g}"]
+    bounds = {"above": above or -math.inf, "at least": at_least, "at most": at_most, "below": below}
+    return [f"{word} {bound:g}" for word, bound in bounds.items() if math.isfinite(bound)]
 
 
 def _spoken_bounds(words: list[str]) -> str:
@@ -274,13 +242,13 @@ def fraction(name: str, value: float, below: float = 1.0) -> float:
 
 def _float(value: Any) -> float | None:
     """Return the float of a number, of a numpy scalar or of an array of one number without axes; None for all else."""
-    if isinstance(value, (bool, str, bytes, bytearray, np.ma.MaskedArray)):
+    if isinstance(value, (bool, str, bytes)):
         return None
     if isinstance(value, (np.generic, np.ndarray)) and (value.ndim > 0 or value.dtype.kind not in "iuf"):
         return None
     try:
         return float(value)
-    except Exception:  # whatever the object of another library raises
+    except (TypeError, ValueError, OverflowError):  # no number, or an integer beyond all floats
         return None
 
 
@@ -297,13 +265,13 @@ def whole(name: str, value: float, at_least: int, at_most: int | None = None, ad
 
 def _whole(value: Any) -> int | None:
     """Return the whole number that `value` is, or None."""
-    if isinstance(value, (bool, np.bool_, np.ma.MaskedArray)) or (isinstance(value, np.ndarray) and value.ndim > 0):
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, np.ndarray) and value.ndim > 0):
         return None
+    if isinstance(value, float | np.floating):
+        return int(value) if value.is_integer() else None
     try:
-        if isinstance(value, float | np.floating):
-            return int(value) if value.is_integer() else None
         return operator.index(value)
-    except Exception:  # no number, or an object of another library with an error of its own
+    except TypeError:  # no number
         return None
 
 
@@ -321,43 +289,32 @@ def flag_or(name: str, value: bool | str, word: str) -> bool | str:
     return value if isinstance(value, str) else flag(name, value)
 
 
-def real_array(name: str, values: Any) -> NDArray[np.float64]:
+def real_array(name: str, values: Any) -> FloatArray:
     """Return a float64 copy of `values` after checking that they are real numbers in an array of regular shape.
 
-    True and false do not count as numbers, and no entry may be masked.
+    True and false do not count as numbers.
     """
     try:
-        masked, with_bools = _odd_entries(values)
         array = np.asarray(values)
         # Python's integers beyond 64 bits, and fractions, arrive as objects.
         if array.dtype == object and all(isinstance(x, Real) for x in array.flat):
             array = array.astype(np.float64)
-    except Exception:  # ragged lists, numbers beyond all floats, whatever an object of another library raises
-        masked, with_bools, array = False, False, np.empty(0, dtype=object)
-    if masked:
-        raise InputError(
-            f"expected {name} without masked entries, received {shown(values)}; leave them out, or fill them"
-        )
-    if array.dtype.kind not in "iuf" or with_bools:
+    except (ValueError, TypeError, OverflowError):  # ragged lists, integers beyond all floats
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "iuf" or _has_bools(values):
         raise InputError(f"expected {name} to be an array of real numbers, received {shown(values)}; give numbers")
-    try:
-        return array.astype(np.float64)
-    except MemoryError as error:  # a view that repeats a few numbers
-        raise InputError(
-            f"expected {name} to fit into memory, received {array.size} numbers; give fewer of them"
-        ) from error
+    return array.astype(np.float64)
 
 
-def _odd_entries(values: Any) -> tuple[bool, bool]:
-    """Return whether an entry is masked, and whether one is true or false; numpy would convert both to numbers."""
-    if not isinstance(values, (list, tuple)):
-        return isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values), isinstance(values, (bool, np.bool_))
-    found = [_odd_entries(entry) for entry in values if not isinstance(entry, (float, int)) or isinstance(entry, bool)]
-    return any(masked for masked, _ in found), any(with_bools for _, with_bools in found)
+def _has_bools(values: Any) -> bool:
+    """Return whether an entry is true or false; numpy would convert these to numbers."""
+    if isinstance(values, (list, tuple)):
+        return any(not isinstance(entry, float) and _has_bools(entry) for entry in values)
+    return isinstance(values, (bool, np.bool_)) or (isinstance(values, np.ndarray) and values.dtype == bool)
 
 
 def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function whose arguments broadcast: refuse shapes that do not, or whose result exceeds the memory."""
+    """Decorate a function whose arguments broadcast: refuse shapes that do not."""
 
     @wraps(function)
     def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -365,14 +322,12 @@ def broadcasting(function: Callable[Arguments, Result]) -> Callable[Arguments, R
             return function(*args, **kwargs)
         except InputError:
             raise
-        except (ValueError, MemoryError) as error:
+        except ValueError as error:
             named = inspect.signature(function).bind(*args, **kwargs).arguments
-            shapes = {name: np.shape(value) for name, value in named.items()}
-            received = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items() if shape)
-            expected = "broadcast" if isinstance(error, ValueError) else "broadcast to an array that fits into memory"
+            shapes = [f"{name} of shape {np.shape(value)}" for name, value in named.items() if np.shape(value)]
             raise InputError(
-                f"expected arguments with shapes that {expected}, received {received or error}; give numbers, or "
-                "arrays of one shape"
+                f"expected arguments with shapes that broadcast, received {', '.join(shapes) or error}; give numbers, "
+                "or arrays of one shape"
             ) from error
 
     return checked
@@ -399,17 +354,14 @@ def finite_array(
     array = real_array(name, values)
     if shape is not None:
         _require_shape(name, array, shape, advice)
-    valid = np.isfinite(array)
-    if at_least > -math.inf or above > -math.inf:
-        valid &= (array >= at_least) & (array > above)
-    if at_most < math.inf or below < math.inf:
-        valid &= (array <= at_most) & (array < below)
+    valid = np.isfinite(array) & (array >= at_least) & (array > above) & (array <= at_most) & (array < below)
     if whole:
         valid &= array == np.floor(array)
     if not valid.all():
-        words = _range_in_words(at_least, above, at_most, below)
+        bounds = _bounds_in_words(at_least, above, at_most, below)
+        words = [*(["positive"] if above == 0 else []), "finite", *bounds]
         if whole:
-            words = [f"a whole number{_spoken_bounds(words[1:])}"]
+            words = [f"a whole number{_spoken_bounds(bounds)}"]
         wrong = array[~valid].flat[0]
         usual = "give values above 0" if above == 0 and wrong <= 0 else "correct this value"
         advice = advice or ("round it" if whole and wrong != np.floor(wrong) else usual)
@@ -446,29 +398,21 @@ def whole_array(
 
 
 def positive_array(
-    name: str,
-    values: ArrayLike,
-    shape: tuple[int | str, ...] | None = None,
-    *,
-    at_most: float = math.inf,
-    below: float = math.inf,
-    advice: str = "",
+    name: str, values: ArrayLike, shape: tuple[int | str, ...] | None = None, **options: Any
 ) -> FloatArray:
-    """Return `values` as a float64 array after checking that all are positive, finite and within the bounds."""
-    return finite_array(name, values, shape, above=0.0, at_most=at_most, below=below, advice=advice)
+    """Return `values` as `finite_array` does, with its other options, after checking that all are positive."""
+    return finite_array(name, values, shape, above=0.0, **options)
 
 
 def time_array(
     name: str,
     values: ArrayLike,
     shape: tuple[int | str, ...] | None = None,
-    *,
-    at_most: float = math.inf,
-    increasing: bool = False,
     advice: str = "count from the start of training",
+    **options: Any,
 ) -> FloatArray:
-    """Return times or visits as a float64 array after checking that all are finite, at least 0 and within the bound."""
-    return finite_array(name, values, shape, at_least=0.0, at_most=at_most, increasing=increasing, advice=advice)
+    """Return times or visits as `finite_array` does, with its other options, after checking that all are at least 0."""
+    return finite_array(name, values, shape, at_least=0.0, advice=advice, **options)
 
 
 def count_array(name: str, values: ArrayLike, at_least: int, advice: str = "") -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -83,22 +83,17 @@ def free_memory() -> float:
 
     Infinite where the system does not say.
     """
-    limits = [math.inf]
+    limits = [math.inf, *map(_free_of_group, _groups())]
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                limits.append(1024.0 * int(line.split()[1]))
-    except (OSError, ValueError, IndexError):
-        limits.append(_free_pages())
-    limits += [_free_of_group(group) for group in _groups()]
-    try:
+        lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        limits.append(1024.0 * int(lines["MemAvailable"].split()[0]))
         import resource
 
         most = resource.getrlimit(resource.RLIMIT_AS)[0]
         if most != resource.RLIM_INFINITY:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
-            limits.append(most - pages * float(os.sysconf("SC_PAGE_SIZE")))
-    except (ImportError, OSError, ValueError, IndexError):
+            limits.append(most - pages * float(resource.getpagesize()))
+    except (ImportError, OSError):  # no Linux
         pass
     return max(0.0, min(limits))
 
@@ -106,38 +101,24 @@ def free_memory() -> float:
 def _groups() -> list[Path]:
     """Folders of the control groups of this process and of all groups around them, versions 1 and 2."""
     found: list[Path] = []
-    try:
+    with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers in ("", "memory"):
                 root = Path("/sys/fs/cgroup") / controllers
                 group = root / path.lstrip("/")
                 found += [group, *group.parents[: len(group.parts) - len(root.parts)]]
-    except (OSError, ValueError):
-        pass
     return found
 
 
 def _free_of_group(group: Path) -> float:
     """Bytes below the limit of a control group; the cache of files counts as free, since the system gives it back."""
     for most, used in (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")):
-        try:
+        with suppress(OSError, ValueError):  # no group, no limit ("max"), or the other version
             free = float((group / most).read_text()) - float((group / used).read_text())
-            for line in (group / "memory.stat").read_text().splitlines():
-                name, _, number = line.partition(" ")
-                if name in ("inactive_file", "total_inactive_file"):
-                    free += float(number)
-        except (OSError, ValueError):  # no group, no limit ("max"), or the other version
-            continue
-        return free
+            lines = dict(line.split(" ") for line in (group / "memory.stat").read_text().splitlines())
+            return free + float(lines.get("total_inactive_file", lines.get("inactive_file", 0)))
     return math.inf
-
-
-def _free_pages() -> float:
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return math.inf
 
 
 def scratch(*shape: int) -> NDArray[np.float64]:

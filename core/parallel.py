@@ -169,35 +169,35 @@ def in_threads(
     """
     results: list[Any] = [None] * len(calls)
     waiting = iter(range(len(calls)))
-    finished: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True: a call; False: a thread
 
     def work() -> None:
         # Each thread takes the next call from the iterator: to submit calls one by one costs more than a short call.
-        for i in waiting:
-            results[i] = calls[i]()
-            if progress:
-                finished.put(True)
-
-    with ThreadPoolExecutor(threads) as pool:
-        workers = [pool.submit(work) for _ in range(min(threads, len(calls)))]
-        for worker in workers:
-            worker.add_done_callback(lambda _: finished.put(False))
         try:
-            running, count = len(workers), 0
-            while running:
-                if not finished.get():
-                    running -= 1
-                    for worker in workers:
-                        if worker.done():
-                            worker.result()
-                elif progress:
-                    count += 1
-                    progress(count, len(calls))
-        except KeyboardInterrupt:
-            stop.set()  # the calls return what they have computed
+            for i in waiting:
+                results[i] = calls[i]()
+                if progress:
+                    ended.put(True)
         except BaseException:
             stop.set()
             raise
+        finally:
+            ended.put(False)
+
+    with ThreadPoolExecutor(threads) as pool:
+        workers = [pool.submit(work) for _ in range(min(threads, len(calls)))]
+        running, count = len(workers), 0
+        try:
+            while running:
+                if not ended.get():
+                    running -= 1
+                elif progress:
+                    count += 1
+                    progress(count, len(calls))
+        except BaseException as error:
+            stop.set()  # the calls return what they have computed
+            if not isinstance(error, KeyboardInterrupt):
+                raise
     for worker in workers:
         worker.result()
     return results

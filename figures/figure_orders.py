@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import xarray
@@ -13,10 +13,7 @@ from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Axes, Figure, note_size, power_of_ten
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property
-from snapdyn.validation.statistics import DECISIVE
-
-if TYPE_CHECKING:
-    from snapdyn.validation.rungs.orders import Fit
+from snapdyn.validation.statistics import DECISIVE, Fit
 
 TITLE = "Fitted orders of the approximations"
 CAPTION = (
@@ -49,7 +46,7 @@ def compute(
         wrong_gap (fit, point), control (fit): a wrong theory's gaps, and its name; expected, next_order (fit); slope,
         standard_error, shift (fit): the fitted slope and what the next term adds to it.
     """
-    from snapdyn.validation.rungs.orders import measured_fits
+    from snapdyn.validation.claims.approximations.orders import measured_fits
 
     fits = measured_fits(level, seeds)
     points = max(fit.parameter.size for fit in fits)
@@ -77,8 +74,6 @@ def compute(
 
 def fits_of(dataset: xarray.Dataset) -> list[Fit]:
     """Return the fits as they were measured, from the data."""
-    from snapdyn.validation.rungs.orders import Fit
-
     fits = []
     for name in dataset.fit.values:
         row = dataset.sel(fit=name)

@@ -114,13 +114,3 @@ def test_commands_exist(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 text = capsys.readouterr().out
                 assert [word for word in words if word.startswith("--") and word not in text] == []
                 assert [word for word in words if word.startswith("examples/") and not (ROOT / word).exists()] == []
-
-
-def test_number_of_figures() -> None:
-    """Assert the numbers of figures that the page on figures states."""
-    (last, own), *_ = re.findall(
-        r"Figures 2 to (\d+) of the paper and (\d+) figures", (ROOT / "docs/how_to/figures.md").read_text()
-    )
-    papers = [name for name in snapdyn.figures.FIGURES if name.isdigit()]
-    assert papers == [str(number) for number in range(2, int(last) + 1)]
-    assert len(snapdyn.figures.FIGURES) - len(papers) == int(own)

@@ -27,20 +27,6 @@ PUBLIC = {
     if callable(getattr(package, name))
 }
 EXTRAS = {"torch", "distributed", "dask", "marimo"}
-# Results, which the examples of the functions that return them show; an error; a function that needs PyTorch. Of
-# `dynamics`, `figures` and `validation` only functions need examples: their other classes are results and data as well.
-WITHOUT_EXAMPLES = {
-    "snapdyn.Fluctuations", "snapdyn.InputError", "snapdyn.TextClasses", "snapdyn.Trajectory", "snapdyn.TransformerRun",
-    "snapdyn.analytic.DistinctProfile", "snapdyn.analytic.GrowthAndCommonLogit", "snapdyn.analytic.LadderGaps",
-    "snapdyn.analytic.OverlapDecoder", "snapdyn.analytic.GrowthExponentPieces", "snapdyn.analytic.Orbit",
-    "snapdyn.analytic.SpeedCoefficients",
-    "snapdyn.dynamics.train_transformer", "snapdyn.train_transformer",
-}  # fmt: skip
-WITH_EXAMPLES = {
-    name
-    for name, public in PUBLIC.items()
-    if inspect.isfunction(public) or re.fullmatch(r"snapdyn\.(analytic\.)?\w+", name)
-} - WITHOUT_EXAMPLES
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -112,10 +98,3 @@ def test_every_parameter_is_described_once(name: str) -> None:
     # A class of plain fields may describe them as its attributes.
     assert wanted <= {*given, *attributes}
     assert set(given) <= wanted
-
-
-@pytest.mark.parametrize("name", sorted(WITH_EXAMPLES))
-def test_every_public_name_has_an_example(name: str) -> None:
-    """Assert that the docstring has an Examples section with something to run."""
-    parts = sections(inspect.getdoc(PUBLIC[name]) or "")
-    assert any(line.startswith(">>> ") for line in parts.get("Examples", []))

@@ -36,13 +36,3 @@ def test_no_public_name_is_that_of_a_module(name: str) -> None:
             assert not hasattr(package, submodule)
             continue
         assert getattr(package, submodule) is module is sys.modules[full_name]
-
-
-def test_import_as_binds_the_module() -> None:
-    """Assert that `import … as` binds modules whose names were once those of functions."""
-    import snapdyn.analytic.orbit as orbit
-    import snapdyn.analytic.symbolic.loss_gradient as loss_gradient
-    import snapdyn.dynamics.training.descent as descent
-
-    for module in (orbit, loss_gradient, descent):
-        assert isinstance(module, ModuleType)

@@ -1,6 +1,5 @@
 """The package face: its names, and what importing it costs."""
 
-import inspect
 import subprocess
 import sys
 
@@ -14,15 +13,6 @@ def test_every_public_name_is_there(name: str) -> None:
     """Assert that each name of __all__ resolves and is listed by dir()."""
     assert getattr(snapdyn, name) is not None
     assert name in dir(snapdyn)
-
-
-def test_names_are_the_rooms_own() -> None:
-    """Assert that the face hands on the rooms' objects and makes none of its own."""
-    assert snapdyn.integrate is snapdyn.dynamics.integrate
-    assert snapdyn.validate is snapdyn.validation.validate
-    assert snapdyn.claim is snapdyn.validation.claim
-    assert snapdyn.Evidence is snapdyn.validation.Evidence
-    assert inspect.ismodule(snapdyn.figures)
 
 
 def test_unknown_name_is_an_attribute_error() -> None:
@@ -40,13 +30,3 @@ def test_import_is_light(module: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def test_runs_as_a_module() -> None:
-    """Assert that `python -m snapdyn` is the command line, with its exit codes and one sentence on stderr."""
-    done = subprocess.run([sys.executable, "-m", "snapdyn", "simulat"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.splitlines() == [
-        "snapdyn: No such command 'simulat', did you mean 'simulate'? (see `snapdyn --help`)"
-    ]

@@ -4,8 +4,6 @@ import configparser
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 SETUP = configparser.ConfigParser()
 SETUP.read(ROOT / "setup.cfg")
@@ -37,12 +35,6 @@ def test_every_requirement_is_pinned() -> None:
         assert pins >= set(names), extra
 
 
-def test_every_test_has_a_limit_of_time(pytestconfig: pytest.Config) -> None:
-    """Assert five minutes, by pytest-timeout."""
-    assert pytestconfig.pluginmanager.hasplugin("timeout")
-    assert float(pytestconfig.getini("timeout")) == 300
-
-
 def test_the_conda_recipe_has_the_same_requirements() -> None:
     """Assert names and versions of the recipe; conda calls matplotlib without its GUI matplotlib-base."""
     recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
@@ -51,19 +43,3 @@ def test_the_conda_recipe_has_the_same_requirements() -> None:
     assert needs.pop("python") == SETUP["options"]["python_requires"].removeprefix(">=")
     assert needs == NEEDS
     assert f'version: "{SETUP["metadata"]["version"]}"' in recipe
-
-
-def test_the_paper_is_short() -> None:
-    """Assert at most 1,500 words, and that every cited work is in the bibliography."""
-    paper, works = ((ROOT / "paper" / name).read_text() for name in ("paper.md", "paper.bib"))
-    assert len(paper.split()) <= 1500
-    cited = set(re.findall(r"@(\w+)", paper))
-    assert cited == set(re.findall(r"@\w+\{(\w+),", works))
-
-
-def test_descriptions() -> None:
-    """Assert that the text for package indices has no relative link; the metadata link the paper as README.md."""
-    text = (ROOT / SETUP["metadata"]["long_description"].removeprefix("file: ")).read_text()
-    assert re.findall(r"\]\((?!https://)", text) == []
-    urls = dict(re.split(r" *= *", line) for line in SETUP["metadata"]["project_urls"].splitlines() if line)
-    assert f"]({urls['Paper']})" in (ROOT / "README.md").read_text()

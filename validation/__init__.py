@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from snapdyn.validation.fitting.estimation import IdentifiabilityWarning, fit
     from snapdyn.validation.fitting.result import Fit
     from snapdyn.validation.instance_checks import InstanceReport, InstanceResult, check
-    from snapdyn.validation.rungs.build import ladder
+    from snapdyn.validation.rungs.build import ladder, ladder_of
     from snapdyn.validation.rungs.gaps import Break, Ladder, Rung
-    from snapdyn.validation.rungs.theories import ladder_of
     from snapdyn.validation.verdicts import validate
 
 __all__ = [
@@ -78,8 +77,7 @@ _LATER = {
     "claims": "CLAIMS claim load_claims use_register",
     "instance_checks": "InstanceReport InstanceResult check",
     "equations": "EquationRow equation_table equation_text",
-    "rungs.build": "ladder",
-    "rungs.theories": "ladder_of",
+    "rungs.build": "ladder ladder_of",
     "rungs.gaps": "Break Ladder Rung",
     "verdicts": "validate",
     "fitting.estimation": "IdentifiabilityWarning fit",

@@ -47,19 +47,14 @@ from snapdyn.validation.rungs.run import (
     ORIGINAL,
     REDUCED,
     SGD,
-    flow,
-    limited,
-    most_evaluations,
-    noise,
-    resolution,
     run_on_rung,
     runs_on_rung,
-    turned_back,
 )
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.runs import flow, limited, most_evaluations, noise, resolution
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [
@@ -123,6 +118,5 @@ __all__ = [
     "runs_on_rung",
     "spectral_norm",
     "standard_error",
-    "turned_back",
     "zeta_products",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +19,17 @@ MOST_ORDER = 100  # of the next term: a larger power of x underflows
 def standard_error(sample: Floats, axis: int = 0) -> Floats:
     """Return the standard error of the mean of `sample` over `axis`, which needs at least two values."""
     return sample.std(axis=axis, ddof=1) / np.sqrt(sample.shape[axis])
+
+
+def spread(values: Floats) -> tuple[float, float]:
+    """Standard deviation of values (seeds, ...) over the seeds, and its standard error from the scatter of squares.
+
+    Squared deviations are averaged over the other axes.
+    """
+    count = len(values)
+    squares = ((values - values.mean(axis=0)) ** 2).reshape(count, -1).mean(axis=1)
+    deviation = np.sqrt(squares.sum() / (count - 1))
+    return float(deviation), float(deviation * squares.std() / squares.mean() / np.sqrt(4 * count))
 
 
 @dataclass(frozen=True)
@@ -143,6 +155,39 @@ def fit_order(x: ArrayLike, y: ArrayLike, y_error: ArrayLike | None = None, next
         next_term=next_term,
         constant=float(np.exp(constant)),
     )
+
+
+class Fit(NamedTuple):
+    """An order that is fitted: the gap against its small parameter, with its standard errors (None: not random).
+
+    `expected` is the order that theory gives, `next_order` that of the next term (None: there is none). `control` names
+    a wrong theory whose gaps at the same parameters are `wrong_gap`: their order must differ.
+    """
+
+    name: str
+    rung: str
+    parameter: Floats
+    gap: Floats
+    error: Floats | None
+    expected: float
+    next_order: float | None
+    control: str = ""
+    wrong_gap: Floats | tuple[()] = ()
+
+    @property
+    def order(self) -> Order:
+        """Fitted order."""
+        return fit_order(self.parameter, self.gap, self.error, next_order=self.next_order)
+
+    @property
+    def wrong_order(self) -> float:
+        """Fitted order of the wrong theory's gaps."""
+        return fit_order(self.parameter, self.wrong_gap).slope
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the fitted order is the expected one, within a margin that separates neighbouring orders."""
+        return self.order.agrees(self.expected)
 
 
 def _least_squares(design: Floats, v: Floats) -> Floats:

@@ -1,7 +1,6 @@
 """The command line as a whole: help, version, wrong usage."""
 
 import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -20,46 +19,6 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert command in out
     assert out.endswith(f"snapdyn {snapdyn.__version__}\n")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "place"),
-    [
-        (["check", "a.toml"], "snapdyn.experiments.run_files.read_check"),
-        (["compare", "a.toml"], "snapdyn.experiments.run_files.read_comparison"),
-        (["equations"], "snapdyn.validation.equations.equation_text"),
-        (["figures"], "snapdyn.figures.write"),
-        (["report"], "snapdyn.report.page.build_report"),
-        (["simulate", "a.toml"], "snapdyn.experiments.run_files.read_simulation"),
-        (["sweep", "a.toml"], "snapdyn.experiments.sweep.files.read_sweep"),
-        (["text", str(FABLE)], "snapdyn.dynamics.text.text_classes.from_text"),
-        (["validate"], "snapdyn.validation.verdicts.checked"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["Ctrl-C", "SIGTERM"])
-def test_signals(
-    sent: signal.Signals,
-    code: int,
-    arguments: list[str],
-    place: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Assert exit code and one line of every command that is stopped while it works, and the handlers of before."""
-    monkeypatch.chdir(tmp_path)
-
-    def stop(*_: object, **__: object) -> None:
-        signal.raise_signal(sent)
-
-    monkeypatch.setattr(place, stop)
-    before = signal.getsignal(signal.SIGTERM)
-    assert main(arguments) == code
-    err = capsys.readouterr().err
-    assert err.startswith("snapdyn: terminated;" if sent == signal.SIGTERM else "snapdyn: interrupted;")
-    assert err.count("\n") == 1
-    assert signal.getsignal(signal.SIGTERM) == before
 
 
 @pytest.mark.parametrize(

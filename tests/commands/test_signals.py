@@ -13,7 +13,7 @@ from snapdyn.commands.signals import received_signals
 def test_a_signal_that_ends_as_another_error_is_an_interruption(
     number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Assert one sentence and the exit code where an import turns the KeyboardInterrupt into an error of its own."""
+    """Assert one sentence, exit code and the handlers of before, also where an import raises an error of its own."""
 
     def half_imported(*args: object, **options: object) -> int:
         try:
@@ -23,8 +23,12 @@ def test_a_signal_that_ends_as_another_error_is_an_interruption(
         return 0
 
     monkeypatch.setattr(command_line, "app", half_imported)
+    before = signal.getsignal(signal.SIGTERM)
     assert command_line.main([]) == code
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("snapdyn: terminated;" if number == signal.SIGTERM else "snapdyn: interrupted;")
+    assert said.count("\n") == 1
+    assert signal.getsignal(signal.SIGTERM) == before
 
 
 def test_an_error_without_a_signal_stays_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

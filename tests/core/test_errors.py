@@ -1,6 +1,5 @@
 """Checks of input: one sentence that says what was expected, received, and what to do."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -83,26 +82,9 @@ def test_odd_values_end_in_one_sentence(value: str, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "values",
-    [
-        np.ma.masked_array([1.0, 2.0], mask=[False, True]),
-        [np.ma.masked_array([1.0], mask=[True]), [1.0]],
-        np.ma.masked,
-    ],
-)
-def test_masked_entries_are_refused(values: Any) -> None:
-    """Assert that a masked entry is never counted; an array that could mask, but does not, is taken."""
-    with pytest.raises(InputError, match=r"^expected size without masked entries, received .*; leave them out"):
-        errors.real_array("size", values)
-    with pytest.raises(InputError):
-        errors.positive("size", values)
-    assert errors.real_array("size", np.ma.masked_array([1.0, 2.0])).tolist() == [1.0, 2.0]
-
-
-@pytest.mark.parametrize(
     "value",
-    [True, np.True_, "1", b"1", np.array("1"), np.array([1]), 1j, None, "", -(2**63), 10**400, 10**5000],
-    ids=range(12),
+    [True, np.True_, "1", b"1", np.array("1"), np.array([1]), 1j, None, "", -(2**63), 10**400],
+    ids=range(11),
 )
 def test_other_values_are_no_whole_numbers(value: Any) -> None:
     """Assert that true, text, arrays with axes and integers beyond 64 bits, also too long to print, are refused."""
@@ -110,32 +92,23 @@ def test_other_values_are_no_whole_numbers(value: Any) -> None:
         errors.whole("size", value, 0)
 
 
-@pytest.mark.parametrize(
-    "name", ["x" * 5000, "a\0b", "", "x" * 300 + "/y", "\udfff\ud800", 3, None, b"x"], ids=range(8)
-)
-def test_paths_that_no_file_has_are_refused(name: Any) -> None:
-    """Assert one sentence for a path with a zero byte, one that is too long, and what is no path."""
+@pytest.mark.parametrize("name", ["a\0b", "", 3, None, b"x"], ids=range(5))
+def test_what_is_no_path_is_refused(name: Any) -> None:
+    """Assert one sentence for text that no file name can hold, and for other values."""
     with pytest.raises(InputError, match=r"^expected file to be the path of a file, received .*; write"):
         errors.file_path("file", name)
 
 
 def test_lists_are_checked_entry_by_entry() -> None:
-    """Assert that the first wrong entry of an endless list ends the check, and that a text is no list of texts."""
-    endless = (number for number in iter(int, 1))
-    for values in (endless, "abc", 3, None, [["a"]]):
+    """Assert the sentences for a wrong entry, too few and repeated ones, and that a text is no list of texts."""
+    for values in ("abc", 3, None, [["a"]], ["a", 0.5]):
         with pytest.raises(InputError, match=r"^expected names to be a list of str, received .*; write"):
             errors.list_of("names", values, str)
-    with pytest.raises(InputError, match=r"^expected names to be a list of at most 1000000 of str, received repeat"):
-        errors.list_of("names", itertools.repeat("a"), str)
     assert errors.list_of("names", ("a", "b"), str, at_least=2, different=True) == ["a", "b"]
     with pytest.raises(InputError, match=r"^expected names with at least 1 entry, received \[\]; add one"):
         errors.list_of("names", [], str, at_least=1)
     with pytest.raises(InputError, match=r"^expected names without repetition, received .*; name each once"):
         errors.list_of("names", ["a", "b", "a"], str, different=True)
-    with pytest.raises(InputError, match="to be a list of str or int, received"):
-        errors.list_of("names", ["a", 2, 0.5], str, int)
-    with pytest.raises(InputError, match="expected a positive number"):  # the error of what makes the entries
-        errors.list_of("names", (errors.positive("a positive number", each) for each in (1.0, -1.0)), float)
 
 
 def test_shapes_that_do_not_broadcast_are_refused() -> None:
@@ -144,5 +117,3 @@ def test_shapes_that_do_not_broadcast_are_refused() -> None:
 
     with pytest.raises(InputError, match=r"shapes that broadcast, received s of shape \(2,\), vocab_size of shape \(3"):
         analytic.h([1.0, 2.0], 1.0, [10, 20, 30])
-    with pytest.raises(InputError, match="fits into memory"):
-        analytic.growth_exponent(np.ones((10**7, 1)), 1.0, np.ones(10**7), 10, 2, 1.5)

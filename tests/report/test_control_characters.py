@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 
-from snapdyn.commands.terminal import say, show, show_table
 from snapdyn.core.errors import visible
 from snapdyn.report.page import render
 from snapdyn.validation import InstanceReport, InstanceResult, Measured, Property, Report
@@ -41,17 +40,6 @@ def test_no_control_character_is_written(name: str) -> None:
     assert controls(text) == set()
     assert "x1b" in text
     text.encode()
-
-
-def test_no_control_character_reaches_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that sentences, lines and tables of commands show the characters escaped."""
-    say(ODD)
-    show(ODD)
-    show_table(["title"], [[ODD]])
-    captured = capsys.readouterr()
-    assert controls(captured.out + captured.err) == set()
-    assert captured.out.count("x1b") == 2
-    assert captured.err.count("x1b") == 1
 
 
 def test_other_characters_stay() -> None:

@@ -9,9 +9,10 @@ import pytest
 import snapdyn as sd
 from snapdyn.validation.attack import SECOND_SOLVER, attacked, store, targets
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.rungs.run import MEAN_FIELD, flow
+from snapdyn.validation.rungs.run import MEAN_FIELD
 from snapdyn.validation.search.counterexamples import Counterexample
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.runs import flow
 from tests.validation.helpers import claim_of
 
 

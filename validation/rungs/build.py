@@ -1,22 +1,36 @@
-"""The ladder: run SGD and its approximations, down to a closed form, on one clock."""
+"""The ladder: run training and its approximations, down to a closed form, on one clock."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, choice, positive, time_array, whole
+from snapdyn.core.errors import (
+    LARGEST_WHOLE,
+    InputError,
+    choice,
+    finite_array,
+    fraction,
+    function,
+    instance,
+    optional_function,
+    positive,
+    time_array,
+    whole,
+)
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.systems.base import System, checked_classes
+from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.observables import attention_observables, decoder_observables
-from snapdyn.validation.rungs.gaps import Ladder, Rung
+from snapdyn.validation.rungs.gaps import FLOW, STOCHASTIC, Ladder, Rung
 from snapdyn.validation.rungs.run import (
     BRANCHES,
     CLOSED,
@@ -31,7 +45,6 @@ from snapdyn.validation.rungs.run import (
     REDUCED,
     SGD,
     NotApplicable,
-    initial_rho0,
     most_of_flow,
     require_complete,
     runs_on_rung,
@@ -42,7 +55,7 @@ from snapdyn.validation.rungs.run import (
 PRECISION: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-12}
 
 # Name, what the rung gives up, and how it runs.
-RungPlan = tuple[str, str, Callable[[], Sequence[Trajectory]]]
+RungPlan = tuple[str, str, Callable[[], Iterable[Trajectory]]]
 
 
 def ladder(
@@ -134,7 +147,6 @@ def ladder(
     times, steps = rounded_steps(t_eval, momentum, whole("max_steps", max_steps, 1))
     decoder = branch == "decoder"
     precise = PRECISION | {"most_evaluations": most_of_flow(classes, max_steps if max_steps > 500_000 else None)}
-    flow = precise | {"save_decoder": decoder}
     training = {"momentum": momentum, "save_decoder": decoder}
     drawn = training | {"batch_size": batch_size}
     options: dict[str, dict[str, Any]] = {
@@ -147,7 +159,7 @@ def ladder(
     }
 
     def run(name: str) -> list[Trajectory]:
-        given = options.get(name, flow)
+        given = options.get(name, precise | {"save_decoder": decoder})
         if "momentum" not in given:
             return runs_on_rung(name, classes, eta_Y, eta_Z, times, **given)
         if name == FINITE_T and seq_len is None:
@@ -165,6 +177,139 @@ def ladder(
     return Ladder(times, rungs, absent, tolerance, eta_Z / eta_Y)
 
 
+def ladder_of(
+    system: System,
+    t_eval: ArrayLike,
+    step_size: float = 1.0,
+    sample_update: Callable[..., Any] | None = None,
+    closed_form: Callable[[Floats], Any] | None = None,
+    momentum: float = 0.0,
+    seeds: int = 20,
+    seed: int = 0,
+    tolerance: float = 0.05,
+    max_steps: int = 100_000,
+) -> Ladder:
+    """Run the rungs of a theory on one clock: stochastic -> descent -> flow -> closed form.
+
+    Parameters
+    ----------
+    system : System
+        A system without sequence classes, as `System.from_sympy` makes it: its rate gives descent and flow.
+    t_eval : (N,) array
+        Times of the flow, at least 0. They are rounded to whole steps (with momentum: to the step whose
+        `momentum_clock` is nearest); 0 is added.
+    step_size : float
+        h of `descend`: the time of the flow that one step without momentum takes.
+    sample_update : callable, optional
+        As for `descend_samples`; without it there is no stochastic rung.
+    closed_form : callable, optional
+        ``closed_form(t)`` returns the states (N, size) at N times, or a mapping from names of observables or state
+        values to their values (N, ...): the ladder then compares these.
+    momentum : float
+        Heavy-ball momentum of both rungs that make steps; only for rates that do not depend on time.
+    seeds : int
+        Number of stochastic runs, whose mean is the rung; at least 2.
+    seed : int
+        The runs have the seeds seed, ..., seed + seeds - 1.
+    tolerance : float
+        Gap, relative to the largest change of the observable, at which a rung counts as broken.
+    max_steps : int
+        The stochastic rung and descent are left out if they need more steps.
+
+    Returns
+    -------
+    Ladder
+        With `orders()`.
+
+    Raises
+    ------
+    InputError
+        An argument is out of range, the system has sequence classes (see `ladder`), or the closed form has a wrong
+        shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import snapdyn as sd, sympy
+    >>> u = sympy.Symbol("u")
+    >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u})
+    >>> rungs = sd.ladder_of(decay, [0.5, 1.0], 0.01, closed_form=lambda t: {"u": np.exp(-t)})
+    >>> [rung.name for rung in rungs.rungs]
+    ['descent', 'flow', 'closed form']
+    >>> rungs.first_break() is None
+    True
+    """
+    instance("system", system, System, "make it with System.from_sympy")
+    if system.has_z:
+        raise InputError(f"expected a system without attention logits, received {system.name}; use sd.ladder")
+    size = positive("step_size", step_size)
+    if fraction("momentum", momentum) and not system.is_autonomous:
+        raise InputError(
+            f"expected momentum=0 for a rate that depends on time, received {momentum:g}; with momentum, steps "
+            "take the rate at other times than the flow"
+        )
+    positive("tolerance", tolerance)
+    optional_function("sample_update", sample_update)
+    seed, seeds = whole("seed", seed, 0), whole("seeds", seeds, 2)
+    scaled = np.append(finite_array("t_eval", t_eval).ravel() / size, 0.0)
+    times, steps = rounded_steps(scaled, momentum, whole("max_steps", max_steps, 1))
+    times = times * size
+    given = None if closed_form is None else function("closed_form", closed_form)(times)
+    names = tuple(given) if isinstance(given, Mapping) else None
+
+    def observe(run: Trajectory) -> dict[str, Floats]:
+        found = {"state": run.require_state()} | run.observables if names is None else {}
+        found |= {name: run.observable(name) for name in names or ()}
+        return {name: values.reshape(run.t.size, -1) for name, values in found.items()}
+
+    def run(name: str) -> list[Trajectory]:
+        if name == FLOW:
+            return [integrate(system, times, **PRECISION)]
+        if name == CLOSED:
+            return [_closed_trajectory(system, times, given)]
+        if name == STOCHASTIC and sample_update is None:
+            raise NotApplicable("no sample_update")
+        record = required_steps(steps, max_steps, times)
+        plan: dict[str, Any] = {"steps": int(record[-1]), "step_size": size, "momentum": momentum, "record": record}
+        if name == DESCENT or sample_update is None:
+            runs = [descend(system, **plan)]
+        else:
+            runs = list(descend_samples(system, sample_update, seed=range(seed, seed + seeds), **plan))
+        return [each.changed(t=times) if each.success else each for each in runs]
+
+    def halved(k: int, count: int | None) -> tuple[float, Ladder]:
+        count = count or 10 * seeds
+        h, first, no_limit = size / 2**k, seed + seeds + k * count, LARGEST_WHOLE
+        return h, ladder_of(system, times, h, sample_update, None, momentum, count, first, tolerance, no_limit)
+
+    effective = size / (1 - momentum)
+    gives_up = {
+        STOCHASTIC: "",
+        DESCENT: f"Samples are averaged: seeds spread by the order of sqrt({effective:.2g}).",
+        FLOW: f"Steps become a flow: order step_size/(1 - momentum) = {effective:.2g}.",
+        CLOSED: "Nothing is given up if the closed form solves the flow.",
+    }
+    climbed = climb([(name, why, partial(run, name)) for name, why in gives_up.items()], observe)
+    return Ladder(times, *climbed, tolerance, halved=halved)
+
+
+def _closed_trajectory(system: System, times: Floats, given: Any) -> Trajectory:
+    """Return the states or the observables that a closed form gives as a trajectory."""
+    if given is None:
+        raise NotApplicable("no closed_form")
+    start = integrate(system, [0.0])
+    name = f"closed form of {system.name}"
+    if not isinstance(given, Mapping):
+        advice = "return a row for each time, or a mapping of names to values"
+        state = finite_array("closed_form", given, (times.size, system.size), advice=advice)
+        return start.changed(t=times, system=name, state=state, observables=system.observables(state))
+    observables = {}
+    for key, values in given.items():
+        shape = (times.size, *start.observable(key).shape[1:])
+        observables[key] = finite_array(f"closed_form {key!r}", values, shape, advice="return one value for each time")
+    return start.changed(t=times, system=name, state=None, state_shapes={}, observables=observables)
+
+
 def climb(
     plans: Iterable[RungPlan], observe: Callable[[Trajectory], dict[str, Floats]]
 ) -> tuple[tuple[Rung, ...], dict[str, str]]:
@@ -174,20 +319,20 @@ def climb(
     """
     rungs: list[Rung] = []
     absent: dict[str, str] = {}
-    approximations: list[tuple[str, str]] = []  # approximations of this rung and of the absent rungs above it
+    skipped: dict[str, str] = {}  # approximations of this rung and of the absent rungs above it
     for name, approximation, run in plans:
-        approximations.append((name, approximation))
+        skipped[name] = approximation
         try:
             runs = tuple(run())
             require_complete(runs)
         except (NotApplicable, RuntimeError) as error:
             absent[name] = str(error)
             continue
-        names = " and ".join(skipped for skipped, _ in approximations)
-        together = f"{names} together: " if len(approximations) > 1 else ""
-        why = together + " ".join(reason for _, reason in approximations) if rungs else ""
-        rungs.append(Rung(name, runs, why, observe))
-        approximations = []
+        why = " ".join(skipped.values())
+        if len(skipped) > 1:
+            why = f"{' and '.join(skipped)} together: {why}"
+        rungs.append(Rung(name, runs, why if rungs else "", observe))
+        skipped = {}
     return tuple(rungs), absent
 
 
@@ -197,7 +342,7 @@ def _approximations(
     """What each rung neglects relative to the rung above, with the size of this in the setting."""
     K, V = classes.num_classes, classes.vocab_size
     profile = single_common_profile(classes)
-    order = "" if profile is None else f" = {(K - 1) / initial_rho0(profile) ** 2:.2g}"
+    order = "" if profile is None else f" = {(K - 1) / profile.rho0**2:.2g}"
     bias = f" = {1 / seq_len:.2g}" if seq_len else ""
     eta, ratio, beta = max(eta_Y, eta_Z), eta_Z / eta_Y, _beta_scale(classes)
     return {

@@ -1,4 +1,4 @@
-"""Gaps between the rungs of a ladder, with the noise of the seeds, and the rungs at which a tolerance breaks."""
+"""Gaps between the rungs of a ladder, with the noise of the seeds, the rungs that break a tolerance, and the orders."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from snapdyn.core.errors import InputError, positive, unknown_name
+from snapdyn.core.errors import InputError, positive, unknown_name, whole
 from snapdyn.core.html import html_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.observables import attention_observables
-from snapdyn.validation.statistics import standard_error
+from snapdyn.validation.rungs.run import DESCENT
+from snapdyn.validation.statistics import Fit, spread, standard_error
 
 if TYPE_CHECKING:
     import xarray
 
+STOCHASTIC, FLOW = "stochastic", "flow"
 # Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01
-# Rounding of a run relative to the size of an observable: its largest value, and at least its `_unit`.
+# Rounding of a run relative to the size of an observable: its largest value, and at least the size of its terms.
 SOLVER_ROUNDING = 1e-12
+# Gaps below this are the errors of the flow's integration, not of the steps.
+SMALLEST_GAP = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +53,30 @@ class Rung:
     observe: Callable[[Trajectory], dict[str, Floats]] = attention_observables
 
     @cached_property
+    def observed(self) -> dict[str, Floats]:
+        """Each observable of each run, (runs, N, components)."""
+        found = [self.observe(run) for run in self.runs]
+        return {name: np.array([values[name] for values in found]) for name in found[0]}
+
+    @cached_property
     def observables(self) -> dict[str, Floats]:
         """Mean over the runs of each observable, (N, components)."""
-        return {name: values.mean(axis=0) for name, values in self._stacked.items()}
+        return {name: values.mean(axis=0) for name, values in self.observed.items()}
 
     @cached_property
     def standard_errors(self) -> dict[str, Floats]:
         """Standard error of the mean of each observable, (N, components); 0 if the rung is not random."""
-        count = len(self.runs)
-        if count == 1:
-            return {name: np.zeros_like(values[0]) for name, values in self._stacked.items()}
-        return {name: standard_error(values) for name, values in self._stacked.items()}
+        stacks = self.observed.items()
+        return {name: standard_error(x) if len(x) > 1 else np.zeros_like(x[0]) for name, x in stacks}
 
     @cached_property
-    def _stacked(self) -> dict[str, Floats]:
-        observed = [self.observe(run) for run in self.runs]
-        return {name: np.array([values[name] for values in observed]) for name in observed[0]}
+    def start(self) -> dict[str, Floats]:
+        """Observables at the start of the runs, (1, components)."""
+        run = self.runs[0]
+        if not run.has_z:  # such a run has the start as its first time
+            return {name: values[0, :1] for name, values in self.observed.items()}
+        z, Y = run.z_initial[None, *run.require_classes().z_coordinates], run.Y
+        return self.observe(run.changed(t=np.zeros(1), z_support=z, Y=None if Y is None else np.zeros_like(Y[:1])))
 
 
 @dataclass(frozen=True)
@@ -124,6 +136,9 @@ class Ladder:
         Default of `first_break`.
     rate_ratio : float
         eta_Z/eta_Y of the runs, to which z is proportional while attention is slow.
+    halved : callable, optional
+        ``halved(k, seeds)`` returns step size h/2^k and the ladder on the same steps of the flow at this step size;
+        for ladders of `ladder_of`.
     """
 
     t: Floats
@@ -131,6 +146,7 @@ class Ladder:
     absent: dict[str, str] = field(default_factory=dict)
     tolerance: float = 0.05
     rate_ratio: float = 1.0
+    halved: Callable[[int, int | None], tuple[float, Ladder]] | None = None
 
     def __repr__(self) -> str:
         span = f"t = {self.t[0]:.4g}..{self.t[-1]:.4g}" if self.t.size else "no times"
@@ -146,14 +162,14 @@ class Ladder:
         return html_table("Ladder", rows | {name: f"does not apply: {why}" for name, why in self.absent.items()})
 
     def __getitem__(self, name: str) -> Rung:
-        for rung in self.rungs:
-            if rung.name == name:
-                return rung
+        found = {rung.name: rung for rung in self.rungs}
         if name in self.absent:
             raise InputError(
                 f"expected a rung of this ladder, received {name!r}, which does not apply: {self.absent[name]}"
             )
-        raise unknown_name("rung", name, [rung.name for rung in self.rungs])
+        if name not in found:
+            raise unknown_name("rung", name, found)
+        return found[name]
 
     def with_rung(self, name: str, *runs: Trajectory) -> Ladder:
         """Return the ladder with the runs of rung `name` replaced by `runs`, which have the same times."""
@@ -190,37 +206,29 @@ class Ladder:
         import xarray
 
         above, below = self[finer], self[coarser]
-        start = above.observe(_at_start(above.runs[0]))
-        gap = np.full((len(start), self.t.size), np.nan)
-        resolved, scale = gap.copy(), np.full(len(start), np.nan)
-        for i, name in enumerate(start):
+        names = list(above.start)
+        gap, resolved = np.full((2, len(names), self.t.size), np.nan)
+        scale = np.full(len(names), np.nan)
+        for i, name in enumerate(names):
             a, b = above.observables[name], below.observables[name]
             if a.shape[1] == 0:
                 continue
             difference = np.where(np.isnan(a) & np.isnan(b), 0.0, np.abs(a - b))
-            noise = _quantile(above, below, a.size) * np.hypot(above.standard_errors[name], below.standard_errors[name])
-            scale[i] = np.nanmax(np.abs(a - start[name]))
-            # Differences below the rounding of a run are not gaps.
-            size = max(self._unit(name), float(np.nanmax(np.abs(a))))
-            difference[difference <= SOLVER_ROUNDING * size] = 0.0
-            gap[i] = _scaled(difference.max(axis=1), scale[i])
-            resolved[i] = _scaled(np.maximum(difference - noise, 0.0).max(axis=1), scale[i])
+            scale[i] = np.nanmax(np.abs(a - above.start[name]))
+            # Differences below the rounding of a run are not gaps. The rate of z in the decoder's time eta_Y t is
+            # eta_Z/eta_Y times a sum of terms of order 1; other observables add terms of order 1.
+            terms = min(1.0, self.rate_ratio) if name == "z" else 1.0
+            difference[difference <= SOLVER_ROUNDING * max(terms, np.nanmax(np.abs(a)))] = 0.0
+            gap[i] = _scaled(difference, scale[i])
+            resolved[i] = _scaled(np.maximum(difference - _noise(above, below, name), 0.0), scale[i])
         return xarray.Dataset(
             {
                 "gap": (("observable", "t"), gap),
                 "resolved": (("observable", "t"), resolved),
                 "scale": ("observable", scale),
             },
-            {"observable": list(start), "t": ("t", self.t, {"units": "batch-size-1 steps"})},
+            {"observable": names, "t": ("t", self.t, {"units": "batch-size-1 steps"})},
         )
-
-    def _unit(self, observable: str) -> float:
-        """Return the smallest size of the terms that an observable adds up.
-
-        It is 1 for all but z. The rate of z in the decoder's time eta_Y t is eta_Z/eta_Y times a sum of terms of order
-        1, so the unit of z is the smaller of 1 and eta_Z/eta_Y: small logits z are computed to all their digits.
-        """
-        return min(1.0, self.rate_ratio) if observable == "z" else 1.0
 
     @cached_property
     def gaps(self) -> xarray.Dataset:
@@ -230,33 +238,22 @@ class Ladder:
         names = [rung.name for rung in self.rungs]
         if len(names) < 2:
             raise InputError(f"expected a ladder of at least two rungs, received {names}; see ladder.absent")
-        pairs = [self.compare(finer, coarser) for finer, coarser in pairwise(names)]
-        together = xarray.concat(pairs, dim="rung")
-        return together.assign_coords(rung=("rung", names[1:]), finer=("rung", names[:-1]))
+        together = xarray.concat([self.compare(*pair) for pair in pairwise(names)], dim="rung")
+        return together.assign_coords(rung=names[1:], finer=("rung", names[:-1]))
 
     def breaks(self, tolerance: float | None = None) -> list[Break]:
         """Rungs whose resolved gap to the rung above is larger than the tolerance, from the finest down."""
         limit = self.tolerance if tolerance is None else positive("tolerance", tolerance)
         broken = []
-        for rung in self.rungs[1:]:
+        for above, rung in pairwise(self.rungs):
             here = self.gaps.sel(rung=rung.name)
-            beyond = here.resolved.values > limit
-            if not beyond.any():
-                continue
-            first = int(np.flatnonzero(beyond.any(axis=0))[0])
-            worst = int(np.nanargmax(here.resolved.values[:, first]))
-            broken.append(
-                Break(
-                    rung=rung.name,
-                    finer=str(here.finer.values),
-                    observable=str(here.observable.values[worst]),
-                    t=float(self.t[first]),
-                    gap=float(here.gap.values[worst, first]),
-                    largest_gap=float(np.nanmax(here.gap.values)),
-                    tolerance=limit,
-                    why=rung.approximation,
-                )
-            )
+            gap, resolved = here.gap.values, here.resolved.values
+            late = np.flatnonzero((resolved > limit).any(axis=0))
+            if late.size:
+                first = late[0]
+                worst = np.nanargmax(resolved[:, first])
+                where = str(here.observable.values[worst]), float(self.t[first]), float(gap[worst, first])
+                broken.append(Break(rung.name, above.name, *where, np.nanmax(gap), limit, rung.approximation))
         return broken
 
     def first_break(self, tolerance: float | None = None) -> Break | None:
@@ -266,43 +263,94 @@ class Ladder:
     def undecided(self, tolerance: float | None = None) -> tuple[str, ...]:
         """Rungs whose gap is above the tolerance, but within the noise of the seeds: more seeds can decide these."""
         limit = self.tolerance if tolerance is None else positive("tolerance", tolerance)
-        largest = self.gaps[["gap", "resolved"]].max(("observable", "t"))
-        unresolved = (largest.gap.values > limit) & (largest.resolved.values <= limit)
-        return tuple(str(name) for name in largest.rung.values[unresolved])
+        largest = self.gaps.max(("observable", "t"))
+        return tuple(self.gaps.rung.values[(largest.gap > limit) & (largest.resolved <= limit)])
+
+    def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, Fit]:
+        """Halve the step size, at fixed times of the flow, and fit the orders of descent and of the stochastic rung.
+
+        Parameters
+        ----------
+        halvings : int
+            Number of halvings, at least 3.
+        seeds : int, optional
+            Seeds at each step size; default 10 times those of the ladder.
+
+        Returns
+        -------
+        dict of str to Fit
+            By rung, a fit with its `order` and whether it `agrees` with the expected order: 1 for the distance of
+            descent, 1/2 for the spread of the seeds, both relative to the largest change of the state on the flow. A
+            rung that the ladder does not have is left out, and so is descent where it equals the flow to the tolerance
+            of the integration. Empty for ladders of sequence classes: figure "orders" has their orders.
+
+        Raises
+        ------
+        InputError
+            The samples do not differ between seeds, or a run at a smaller step size failed.
+
+        Examples
+        --------
+        >>> import snapdyn as sd, sympy
+        >>> u = sympy.Symbol("u")
+        >>> decay = sd.System.from_sympy("Decay", {u: 1.0}, {u: -u})
+        >>> sd.ladder_of(decay, [1.0], step_size=0.1).orders()["descent"].agrees
+        True
+        """
+        whole("halvings", halvings, 3)
+        names = {rung.name for rung in self.rungs} & {DESCENT, STOCHASTIC}
+        if self.halved is None or not names:
+            return {}
+        if seeds is not None:
+            whole("seeds", seeds, 2)
+        sizes, ladders = zip(*(self.halved(k, seeds) for k in range(halvings + 1)), strict=True)
+        found = {}
+        if STOCHASTIC in names:
+            scales = [float(each.compare(FLOW, STOCHASTIC).scale.sel(observable="state")) or 1.0 for each in ladders]
+            spreads, errors = np.transpose([spread(each[STOCHASTIC].observed["state"]) for each in ladders]) / scales
+            if not (errors > 0).all():
+                raise InputError(
+                    "expected samples that differ between seeds, received runs without spread; draw from rng in "
+                    "sample_update"
+                )
+            name = "spread of the seeds, in the step"
+            found[STOCHASTIC] = Fit(name, STOCHASTIC, np.array(sizes), spreads, errors, 0.5, 1.0)
+        if DESCENT in names:
+            gaps = np.array([each.compare(FLOW, DESCENT).gap.sel(observable="state").max() for each in ladders])
+            if gaps.max() > SMALLEST_GAP:
+                found[DESCENT] = Fit("descent to flow, in the step", DESCENT, np.array(sizes), gaps, None, 1.0, 1.0)
+        return found
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*(rung.name for rung in self.rungs), *self.absent))
-        lines = [" " * width + "".join(f"{name:>15}" for name in self.gaps.observable.values)]
+        largest = self.gaps.gap.max("t")
+        lines = [" " * width + "".join(f"{name:>15}" for name in largest.observable.values)]
         lines.append(f"{self.rungs[0].name:>{width}}")
-        for rung in self.rungs[1:]:
-            largest = self.gaps.gap.sel(rung=rung.name).max("t").values
-            lines.append(f"{rung.name:>{width}}" + "".join(f"{value:15.2e}" for value in largest))
+        for name, row in zip(largest.rung.values, largest.values, strict=True):
+            lines.append(f"{name:>{width}}" + "".join(f"{value:15.2e}" for value in row))
         lines += [f"{name:>{width}}  does not apply: {reason}" for name, reason in self.absent.items()]
-        broken = self.first_break()
         noise = " by more than the noise of the seeds" if self.undecided() else ""
-        lines.append(str(broken) if broken else f"No gap exceeds the tolerance {self.tolerance:g}{noise}.")
+        lines.append(str(self.first_break() or f"No gap exceeds the tolerance {self.tolerance:g}{noise}."))
         return "\n".join(lines)
 
 
-def _at_start(run: Trajectory) -> Trajectory:
-    if not run.has_z:  # such a run has the start as its first time
-        state = None if run.state is None else run.state[:1]
-        return run.changed(t=run.t[:1], state=state, observables={k: v[:1] for k, v in run.observables.items()})
-    start = run.z_initial[run.require_classes().z_coordinates]
-    Y = None if run.Y is None else np.zeros_like(run.Y[:1])
-    return run.changed(t=np.zeros(1), z_support=start[None], Y=Y)
-
-
-def _quantile(above: Rung, below: Rung, comparisons: int) -> float:
-    """Number of standard errors that noise exceeds in any comparison with probability SIGNIFICANCE; 0 without noise."""
+def _noise(above: Rung, below: Rung, name: str) -> Floats:
+    """Size that the noise of an observable's difference exceeds anywhere with probability SIGNIFICANCE; 0 without."""
     counts = [len(rung.runs) for rung in (above, below) if len(rung.runs) > 1]
+    if not counts:
+        return np.zeros(1)
     from scipy.special import stdtrit  # a worker of a sweep needs none
 
-    return float(stdtrit(min(counts) - 1, 1 - SIGNIFICANCE / (2 * comparisons))) if counts else 0.0
+    errors = np.hypot(above.standard_errors[name], below.standard_errors[name])
+    return np.asarray(stdtrit(min(counts) - 1, 1 - SIGNIFICANCE / (2 * errors.size)) * errors)
 
 
 def _scaled(difference: Floats, scale: float) -> Floats:
-    """Difference relative to the scale; 0 where there is none, infinite where the ratio is not a number."""
+    """Largest of the components of the difference relative to the scale, (N,).
+
+    It is 0 where there is no difference, infinite where the ratio is not a number.
+    """
+    largest = difference.max(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(difference == 0, 0.0, difference / scale)
+        ratio = np.where(largest == 0, 0.0, largest / scale)
     return np.where(np.isnan(ratio), np.inf, ratio)

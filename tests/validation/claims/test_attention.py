@@ -11,9 +11,10 @@ from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_
 from snapdyn.validation.claims.attention.conservation import drift, without_projection
 from snapdyn.validation.claims.attention.corollary2 import PERMUTED, UNEQUAL, two_classes
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.rungs.run import EXACT, flow
+from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.runs import flow
 
 
 def of_gradient(instance: Instance) -> Floats:

@@ -8,7 +8,7 @@ import pytest
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.validation.claims.transition import insight_a, insight_c, snapping
-from snapdyn.validation.claims.transition._shared import largest_step
+from snapdyn.validation.claims.transition._shared import largest_step, monotonicity_violation
 from snapdyn.validation.search.instance import Instance
 
 
@@ -64,3 +64,12 @@ def test_a_rare_class_breaks_the_exponent_of_snapping(prior: float, tokens: int,
     assert [each.name for each in reading.unmet] == ["priors of one order"]
     inside = prop.at(snapping.rare_class(0.101, tokens))
     assert (inside.unmet, inside.measured.holds) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("path", "violation"),
+    [([1.0, 2.0, 3.0], -1 / 3), ([1.0, 3.0, 2.0], 1.0), ([-1.0, 1.0, 4.0], 1.0), ([2.0, 3.0, 3.5], -0.5 / 3.5)],
+)
+def test_a_fall_is_measured_from_the_running_maximum(path: list[float], violation: float) -> None:
+    """Assert the largest drop of paths that fall, and minus the smallest late gain of those that do not."""
+    assert monotonicity_violation(np.array(path)) == pytest.approx(violation)

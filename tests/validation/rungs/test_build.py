@@ -1,7 +1,6 @@
 """The ladder: rungs on one clock, gaps as defined, a wrong rung is named, noise is not."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -63,14 +62,14 @@ def test_the_true_ladder_breaks_only_where_theory_says() -> None:
     assert float(whole().gaps.gap.sel(rung=[ORBIT, CLOSED]).max()) < 1e-7
     for name in (ORBIT, CLOSED):  # 20 % off
         right = whole()[name].runs[0]
-        assert name in _names(whole().with_rung(name, replace(right, z_support=1.2 * right.z_support)))
+        assert name in _names(whole().with_rung(name, right.changed(z_support=1.2 * right.z_support)))
     x = CLASSES.vocab_size * CLASSES.E_prime()[0, 1]
     assert float(whole().gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
 
 
 def _frozen(run: Trajectory) -> Trajectory:
     start = run.z_initial[CLASSES.z_coordinates]
-    return replace(run, z_support=np.repeat(start[None], run.t.size, axis=0))
+    return run.changed(z_support=np.repeat(start[None], run.t.size, axis=0))
 
 
 WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
@@ -78,7 +77,7 @@ WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
     "mean field frozen at its start": (MEAN_FIELD, lambda: [_frozen(whole()[MEAN_FIELD].runs[0])]),
     "descent with the sign of z flipped": (
         DESCENT,
-        lambda: [replace(whole()[DESCENT].runs[0], z_support=-whole()[DESCENT].runs[0].z_support)],
+        lambda: [whole()[DESCENT].runs[0].changed(z_support=-whole()[DESCENT].runs[0].z_support)],
     ),
     "descent at twice the rate": (
         DESCENT,
@@ -120,7 +119,7 @@ def test_momentum_runs_on_the_build_up_clock() -> None:
     assert found.absent[SGD] == "seeds = 0"
     assert MEAN_FIELD not in _names(found)
     plain = integrate(MeanField(CLASSES, 0.01, 0.01), np.array(steps, dtype=float))
-    assert MEAN_FIELD in _names(found.with_rung(MEAN_FIELD, replace(plain, t=found.t)))
+    assert MEAN_FIELD in _names(found.with_rung(MEAN_FIELD, plain.changed(t=found.t)))
 
 
 def test_rungs_that_do_not_apply_are_named_with_the_reason() -> None:
@@ -171,13 +170,13 @@ def test_decoder_branch_observes_logits_loss_and_speed() -> None:
 def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
     """Assert that a run that diverged leaves its message as the reason, and that an interrupted one interrupts."""
     run = whole()[DESCENT].runs[0]
-    diverged = replace(run, status="diverged", message="diverged at step 3")
+    diverged = run.changed(status="diverged", message="diverged at step 3")
     plans = (("first", "", lambda: [run, diverged]), ("second", "", lambda: [run]))
     rungs, absent = climb(plans, attention_observables)
     assert absent == {"first": "diverged at step 3"}
     assert [rung.runs for rung in rungs] == [(run,)]
     with pytest.raises(KeyboardInterrupt):
-        climb([("third", "", lambda: [replace(run, status="interrupted")])], attention_observables)
+        climb([("third", "", lambda: [run.changed(status="interrupted")])], attention_observables)
 
 
 @pytest.mark.parametrize(

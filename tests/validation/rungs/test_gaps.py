@@ -1,7 +1,5 @@
 """Gaps between rungs: their definition, noise of seeds, the first break."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ def _made_up(values: list[list[float]]) -> tuple[Trajectory, ...]:
     for path in values:
         z = np.zeros((len(path), template.z_support.shape[1]))
         z[:, 0] = path
-        found.append(replace(template, t=np.arange(len(path), dtype=float), z_support=z))
+        found.append(template.changed(t=np.arange(len(path), dtype=float), z_support=z))
     return tuple(found)
 
 

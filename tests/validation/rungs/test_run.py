@@ -27,7 +27,6 @@ from snapdyn.validation.rungs.run import (
     NotApplicable,
     run_on_rung,
     runs_on_rung,
-    turned_back,
 )
 from tests.validation.rungs.helpers import CLASSES
 
@@ -85,12 +84,3 @@ def test_errors_name_the_rung_the_classes_and_the_end_of_a_run() -> None:
     with pytest.raises(RuntimeError, match="evaluations"):
         run_on_rung(MEAN_FIELD, CLASSES, 0.5, 0.1, [1e4], most_evaluations=20)
     assert set(FLOWS) < set(RUNGS)
-
-
-@pytest.mark.parametrize(
-    ("path", "violation"),
-    [([1.0, 2.0, 3.0], -1 / 3), ([1.0, 3.0, 2.0], 0.5), ([-1.0, 1.0, 4.0], 0.5), ([2.0, 3.0, 3.5], -0.5 / 3.5)],
-)
-def test_turning_back_is_measured_from_the_running_maximum(path: list[float], violation: float) -> None:
-    """Assert the drop over the scale for paths that fall, and minus the smallest late gain for those that do not."""
-    assert turned_back(np.array(path)[:, None], 2.0) == pytest.approx(violation)

@@ -7,7 +7,7 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.validation.rungs.theories import TheoryLadder
+from snapdyn.validation import Ladder
 
 x, y = sympy.symbols("x y")
 TIMES = [0.5, 1.0, 3.0]
@@ -36,13 +36,13 @@ def linear() -> sd.System:
 
 
 @pytest.fixture(scope="module")
-def rungs(linear: sd.System) -> TheoryLadder:
+def rungs(linear: sd.System) -> Ladder:
     """All four rungs."""
     return sd.ladder_of(linear, TIMES, 0.02, sample, solution)
 
 
 @pytest.mark.long
-def test_rungs_and_gaps(rungs: TheoryLadder) -> None:
+def test_rungs_and_gaps(rungs: Ladder) -> None:
     """Assert the four rungs, no gap above 5 %, and the gaps that the linear recursions have."""
     assert [rung.name for rung in rungs.rungs] == ["stochastic", "descent", "flow", "closed form"]
     assert list(rungs.t) == [0.0, *TIMES]
@@ -65,7 +65,7 @@ def test_a_wrong_closed_form_breaks(linear: sd.System) -> None:
 
 
 @pytest.mark.long
-def test_orders(rungs: TheoryLadder) -> None:
+def test_orders(rungs: Ladder) -> None:
     """Assert the orders 1 of descent and 1/2 of the spread, and that orders of other things differ."""
     orders = rungs.orders(seeds=150)
     assert orders["descent"].agrees

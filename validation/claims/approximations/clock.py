@@ -11,7 +11,7 @@ from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.rungs.build import ladder
 from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import resolution, system_on_rung
+from snapdyn.validation.rungs.run import system_on_rung
 from snapdyn.validation.statement import (
     EXACT,
     MODIFIED,
@@ -23,6 +23,7 @@ from snapdyn.validation.statement import (
     attention_drift,
     modified_decoder_gradient,
     most_evaluations,
+    resolution,
     run_on_rung,
 )
 

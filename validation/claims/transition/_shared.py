@@ -183,3 +183,15 @@ def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Flo
     if run is None or other is None:
         return None
     return np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])
+
+
+def monotonicity_violation(path: Floats) -> float:
+    """How far a path (N,) falls that should rise from 0.
+
+    If the path falls, the violation is the largest drop below the running maximum. Otherwise it is minus the smallest
+    gain after the steepest part, relative to the largest value, so that a search can follow it towards a fall.
+    """
+    path = np.append(0.0, path)
+    drop = float((np.maximum.accumulate(path) - path).max())
+    gains = np.diff(path)
+    return drop if drop > 0 else -float(gains[gains.argmax() :].min() / path.max())

@@ -17,6 +17,7 @@ from snapdyn.validation.claims.transition._shared import (
     equal_classes,
     five_tokens,
     log_growth,
+    monotonicity_violation,
     of_symmetric_classes,
     transition,
 )
@@ -41,7 +42,6 @@ from snapdyn.validation.statement import (
     noise,
     run_on_rung,
     standard_error,
-    turned_back,
 )
 
 # rtol 1e-8 per step over some hundred steps.
@@ -124,7 +124,7 @@ def signs(instance: Instance) -> Measured | None:
     paths, scales = _paths((run.z - run.z_initial)[before], instance.classes)
     if not scales.size:
         return None
-    rises = np.array([-turned_back(path[:, None], 1.0) for path in (paths / scales).T])
+    rises = np.array([-monotonicity_violation(path) for path in (paths / scales).T])
     errors = SOLVER + noise(instance, MEAN_FIELD) / scales
     worst = np.argmin(rises + errors)
     return Measured(rises[worst], at_least=0, error=errors[worst])

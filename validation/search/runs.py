@@ -1,0 +1,154 @@
+"""Runs of an instance of a claim: tolerances from its rounding, a limit on the work, and a run kept for all claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from snapdyn import analytic
+from snapdyn.core.memory import EVALUATIONS, require_affordable
+from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.integration.driver import whole_run
+from snapdyn.dynamics.integration.request import log_times
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
+from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.rungs.run import (
+    EXACT,
+    FINITE_LENGTH,
+    MEAN_FIELD,
+    MOST_EVALUATIONS,
+    NotApplicable,
+    system_on_rung,
+)
+from snapdyn.validation.search.instance import Instance
+
+# A dense Jacobian pays up to this number of state values.
+SMALL = 300
+FAILURE = "why the first flow failed"  # key of `Instance.runs`
+MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
+
+
+def resolution(instance: Instance) -> float:
+    """Absolute error that rounding leaves in a logit; solvers with a smaller tolerance follow noise.
+
+    z' = eta_Z p_n f o (g - f (f.g)) rounds to eps of its terms, and |g| is about u = V h: eps (eta_Z/eta_Y) u^2 in
+    all. So logits of the order 1/V that are below this error, at a large V, are lost.
+    """
+    h = np.asarray(analytic.h(instance.prior * instance.t_end, instance.eta_Y, instance.vocab_size))
+    lead = instance.vocab_size * float(h.max())
+    return max(1e-20, 4 * float(np.finfo(float).eps) * instance.ratio * (1 + lead**2))
+
+
+def fast(instance: Instance, rung: str) -> bool:
+    """Whether attention is so fast that the run is made by an explicit integrator at its limit of stability."""
+    return rung == MEAN_FIELD and instance.seq_len is None and instance.ratio > 10
+
+
+def noise(instance: Instance, rung: str) -> float:
+    """Size below which a run's logits are only noise: `resolution` times some hundred steps.
+
+    At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
+    """
+    return (1e6 if fast(instance, rung) else 1e3) * resolution(instance)
+
+
+def most_evaluations(size: int, compiled: bool) -> int:
+    """Evaluations of the rate of `size` values that a measurement on one instance may take."""
+    return max(1000, min(MOST_EVALUATIONS[compiled], MOST_VALUES // size))
+
+
+def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[float, Floats], Floats]:
+    """Rate in Python that raises RuntimeError after `most_evaluations`, for scipy's solvers, which have no limit."""
+    allowed, made = most_evaluations(size, compiled=False), 0
+
+    def counted(t: float, state: Floats) -> Floats:
+        nonlocal made
+        made += 1
+        if made > allowed:
+            raise RuntimeError(f"it was stopped after {allowed} evaluations of its rate, the most that are allowed")
+        return rate(t, state)
+
+    return counted
+
+
+def flow(
+    instance: Instance,
+    rung: str,
+    saves: int = 60,
+    residual: bool = False,
+    **options: Any,
+) -> Trajectory | None:
+    """Run an instance to t_end; a run that was made before with the same arguments is returned again.
+
+    Parameters
+    ----------
+    instance : Instance
+        The instance.
+    rung : str
+        MEAN_FIELD, for the instance's length of sequences, or EXACT.
+    saves : int
+        Number of saved times, evenly spaced in ln t.
+    residual : bool
+        Whether the mean field has the residual connection.
+    **options : dict
+        Options of the integration.
+
+    Returns
+    -------
+    Trajectory or None
+        None if the solver fails, if the attention vectors are linearly dependent, which the modified decoder does not
+        allow, for finite sequences with the residual connection, or for sequences too short for the correction of the
+        rung: a search counts such an instance as undecided.
+    """
+    key = (rung, saves, residual, *sorted(options.items()))
+    if key not in instance.runs:
+        instance.runs[key] = _run(instance, rung, saves, residual, options)
+    found: Trajectory | None = instance.runs[key]
+    return found
+
+
+def _run(
+    instance: Instance,
+    rung: str,
+    saves: int,
+    residual: bool,
+    options: dict[str, Any],
+) -> Trajectory | None:
+    times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
+    dependent = rung == EXACT and instance.eigenvalues[0] <= 1e-12
+    if dependent or (residual and instance.seq_len is not None):
+        return None
+    finite = rung == MEAN_FIELD and instance.seq_len is not None
+    arguments = {"seq_len": instance.seq_len} if finite else {"residual": residual} if rung == MEAN_FIELD else {}
+    wanted = FINITE_LENGTH if finite else rung
+    try:
+        system = system_on_rung(wanted, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments)
+    except NotApplicable as error:  # sequences too short for the correction: the statement may require infinite ones
+        instance.runs.setdefault(FAILURE, str(error))
+        return None
+    # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
+    # a Jacobian from differences never ends where logits are rounding.
+    chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
+    if fast(instance, rung):
+        chosen |= {"method": "compiled", "rtol": 1e-10}
+    if system.size > SMALL:
+        chosen = {"atol": max(resolution(instance), 1e-13)}
+    if instance.solver:
+        chosen = {"method": instance.solver, "rtol": 1e-10, "atol": resolution(instance)}
+    compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
+    by_default = (chosen | options).get("method", "compiled") == "compiled"
+    smaller = reduced(system, LARGEST_SHARE) if by_default and is_large(system) else None
+    if smaller is None:
+        require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * system.multiplications)
+    chosen["most_evaluations"] = most_evaluations((smaller or system).size, compiled)
+    chosen = {"rtol": 1e-8, "log_time": True} | chosen | options
+    if chosen.get("method") == "compiled" and finite:
+        chosen["method"] = "DOP853"  # the same steps, from Python
+    # In the time itself the first saved times of a short run lie inside one step: interpolation errs by per cents.
+    try:
+        return whole_run(system, times, **chosen)
+    except RuntimeError as error:
+        instance.runs.setdefault(FAILURE, str(error))
+        return None
