@@ -17,7 +17,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.layout import cell_edges, fit_texts, heat_map, legend_above, level_lines
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
-from snapdyn.validation.phase_panels import Theory, lines_of, theory_of
+from snapdyn.validation.phase_theory import Theory, lines_of, theory_of
 
 MESH = 200  # points along each axis at which the theory's lines are computed
 FINE = 16  # cells along each axis from which on lines of equal values are drawn
