@@ -285,7 +285,7 @@ def panel_theory(dataset: xarray.Dataset, name: str) -> Theory:
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the eight diagrams, each with its colours and legend."""
-    from snapdyn.figures.phase_diagrams import draw_panel
+    from snapdyn.figures.heat_maps import draw_panel
 
     columns = fitting_columns(width, 2, 2.6)
     rows = len(TITLES) // columns

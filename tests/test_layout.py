@@ -15,7 +15,7 @@ SERVED_BY = {
     # One test for all modules of a folder.
     "analytic/symbolic/*": "analytic/symbolic/test_symbolic.py",
     "validation/claims/*": "validation/test_register.py",
-    "validation/phase_theory": "figures/test_phase_diagrams.py",
+    "validation/phase_theory": "figures/test_heat_maps.py",
     "figures/figure_*": "figures/test_figure_checks.py",
     "figures/shared_runs": "figures/test_figure_checks.py",
     "commands/summaries": "commands/test_main.py",

@@ -31,7 +31,7 @@ from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels, whole_numbers
-from snapdyn.figures.phase_diagrams import draw, settings_text
+from snapdyn.figures.heat_maps import draw, settings_text
 from snapdyn.validation import ladder, observables
 from snapdyn.validation.grid import design_of
 from snapdyn.validation.maps import fall_onset
