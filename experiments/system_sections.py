@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, integrate_many, log_times
+from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, log_times
 from snapdyn.experiments.toml_files import FileName, Section, section_model
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
@@ -58,12 +58,6 @@ class RunSection(Times):
         """Integrate `system` as this section says."""
         settings = self.model_dump(include=SOLVER_SETTINGS)
         return integrate(system, self.t_eval(), progress=progress, events=events, **settings)
-
-    def integrate_many(self, systems: Sequence[System], events: Mapping[str, Event]) -> list[Trajectory]:
-        """Integrate many systems on one thread: systems of the same layout are observed together."""
-        return integrate_many(
-            systems, self.t_eval(), threads=1, events=events, **self.model_dump(include=SOLVER_SETTINGS)
-        )
 
 
 _OTHERS = set(inspect.signature(integrate).parameters) - SOLVER_SETTINGS

@@ -5,14 +5,13 @@ from __future__ import annotations
 import html
 import io
 import re
-import textwrap
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.layout import cell_edges, heat_map, label_above, level_lines, readable_axis
+from snapdyn.figures.heat_maps import TALL, WIDE, draw_map, wrapped
+from snapdyn.figures.layout import label_above, readable_axis
 from snapdyn.figures.style import Axes, Figure, house_style, new_figure
 
 if TYPE_CHECKING:
@@ -27,13 +26,7 @@ TEXT_SIZES = {
     "ytick.labelsize": 9,
     "legend.fontsize": 9,
 }
-# Characters that fit: along the height, along the width, and in one of two legend columns.
-TALL, WIDE, HALF = 30, 60, 26
-
-
-def wrapped(text: str, width: int) -> str:
-    """Break a text into lines of at most `width` characters; formulas and "K = 10" stay whole."""
-    return text if "$" in text else textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width)
+HALF = 26  # characters that fit in one of two columns of a legend
 
 
 def legend_rows(labels: list[str]) -> int:
@@ -156,12 +149,6 @@ def _plot(axes: Axes, line: Line, picture: Picture, dashes: dict[str, Any]) -> N
     axes.plot(x, np.where(drawable, y, np.nan), label=wrapped(line.label, WIDE), **style)
 
 
-# Steps of the colour scale: each is an element of the SVG.
-COLOURS = 32
-# A logarithmic colour scale ends this many decades below its largest value.
-MOST_DECADES = 8
-
-
 def map_svg(map: Map) -> str:
     """Draw a validity map as `draw_map` does.
 
@@ -181,75 +168,3 @@ def map_svg(map: Map) -> str:
         if handles:
             figure.legend(handles, texts, loc="outside lower center")
         return inline_svg(figure, f"{map.title}: {map.quantity} over {map.xlabel} and {map.ylabel}")
-
-
-def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
-    """Draw a validity map with its colour bar.
-
-    The cells around the grid points are coloured by the measured violation (dark: small; grey: no instance). A dashed
-    line marks where the violation crosses the threshold. Printed conditions are dotted, fitted or corrected ones solid.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    map : Map
-
-    Returns
-    -------
-    handles : list
-        Handles of the legend.
-    texts : list of str
-        Their labels.
-    """
-    import matplotlib
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-    from matplotlib.patheffects import withStroke
-
-    texts = [line.label for line in map.boundaries]
-    values, norm = _colour_scale(map)
-    edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
-    colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
-    heat_map(axes, edges, (map.xscale, map.yscale), values, norm, colours, wrapped(map.quantity, TALL))
-    axes.set(
-        title=wrapped(map.title, WIDE),
-        xlabel=wrapped(map.xlabel, WIDE),
-        ylabel=wrapped(map.ylabel, TALL),
-    )
-    handles: list[Any] = []
-    for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):
-        style: dict[str, Any] = {
-            "color": colour,
-            "linewidth": 1.8,
-            "linestyle": ":" if boundary.kind == "printed" else "-",
-        }
-        white = [withStroke(linewidth=3.4, foreground="white")]
-        axes.plot(boundary.x, boundary.y, path_effects=white, **style)
-        handles.append(Line2D([], [], **style))
-    # Last, so that the measured line stays visible where a condition lies under it.
-    levels, level = (np.log(values), np.log(map.threshold or 1)) if map.scale == "log" else (values, map.threshold)
-    if min(values.shape) > 1 and np.nanmin(levels, initial=np.inf) < level < np.nanmax(levels, initial=-np.inf):
-        text = f"measured: {map.threshold:g}"
-        style = {"color": "white", "linestyle": "--"}
-        handles.append(level_lines(axes, map.x, map.y, levels, [level], text, 1.4, "black", **style))
-        texts.append(text)
-    if np.isnan(values).any():
-        handles.append(Patch(facecolor="0.8"))
-        texts.append("no such instance")
-    return handles, [wrapped(text, WIDE) for text in texts]
-
-
-def _colour_scale(map: Map) -> tuple[Floats, Any]:
-    """Return the values to colour and their norm; on a logarithmic scale zeros take the lowest colour."""
-    from matplotlib.colors import LogNorm, Normalize
-
-    values = np.asarray(map.violation, dtype=float)
-    values = np.where(np.isfinite(values), values, np.nan)
-    seen = values[np.isfinite(values)]
-    if map.scale == "linear":
-        return values, Normalize(min(0.0, seen.min(initial=0.0)), max(seen.max(initial=0.0), map.threshold, 1e-300))
-    high = max(seen.max(initial=0.0), map.threshold)
-    positive = seen[seen > 0]
-    low = max(min(positive.min(initial=high), map.threshold), high * 10.0**-MOST_DECADES)
-    low = min(low, high / 10)
-    return np.where(np.isnan(values), np.nan, np.maximum(values, low)), LogNorm(low, high)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 import xarray
+from numpy.typing import NDArray
 from pydantic import Field
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics import MeanField, integrate, log_times, single_common_token
+from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.observables import ODE
+from snapdyn.experiments.sweep.cells import measured
+from snapdyn.experiments.sweep.table import observables_of
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation import observables
-from snapdyn.validation.phase_panels import ONSET, dataset_of, panel_of, panel_theory, panels, settings_of
+from snapdyn.validation.grid import Grid, Value
+from snapdyn.validation.phase_theory import ONSET, Theory, theory_of
 
 TITLE = "Phase diagrams of training"
 CAPTION = (
@@ -45,6 +55,10 @@ GENERAL = (
 )
 
 
+CELLS = 21  # along each axis
+RTOL = 1e-7  # of the mean field in a gap, which is drawn in colours
+VOCABULARY, NUMBER, SHARE = "classes.vocab_size", "classes.num_classes", "classes.common_probability"
+Sections = dict[str, dict[str, Any]]
 MEAN_FIELD, MODIFIED = "mean field", "modified decoder"
 SLOWNESS = "(eta_Z/eta_Y)(V h)^2"
 GAPS = ("gaps", "number_gaps", "rate_gaps")
@@ -81,10 +95,10 @@ def compute(
         float, Field(ge=10, le=1e12, description="end of the runs (entropy), batch-size-1 steps")
     ] = 1e3,
     last_time: Annotated[float, Field(ge=1e3, le=1e9, description="end of the other runs, batch-size-1 steps")] = 1e4,
-    cells: Annotated[int, Field(ge=5, le=301, description="cells along each axis")] = 61,
+    cells: Annotated[int, Field(ge=5, le=301, description="cells along each axis")] = CELLS,
     instances: Annotated[Whole | None, Field(ge=1, description="random instances (falls), 2 or 8 by the level")] = None,
 ) -> xarray.Dataset:
-    """Run the sweeps of the eight diagrams.
+    """Measure the eight diagrams.
 
     Parameters
     ----------
@@ -104,12 +118,174 @@ def compute(
     """
     count = instances or (8 if level == "full" else 2)
     probabilities, ends = (common_probability, gap_probability), (last_entropy, last_time)
-    return dataset_of(panels(cells, count, num_classes, vocab_size, num_distinct, *probabilities, *ends))
+    datasets = []
+    for name, panel in panels(cells, count, num_classes, vocab_size, num_distinct, *probabilities, *ends).items():
+        data = panel.table()
+        renamed = data.rename({each: f"{name}_{each}" for each in data.variables})
+        renamed.attrs = {f"settings_{name}": data.attrs["settings"]}
+        datasets.append(renamed)
+    return xarray.merge(datasets, combine_attrs="no_conflicts")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One diagram.
+
+    Attributes
+    ----------
+    variable : str
+        Observable of a sweep; of a ladder the largest gap of z.
+    settings : mapping
+        Sections of the sweep file that gives the same diagram.
+    axes : mapping of dotted names to arrays
+        The horizontal axis (X,), then the vertical one (Y,).
+    seeds : int
+        Number of random instances of the classes in each cell, over which the mean is taken; 0: not random.
+    """
+
+    variable: str
+    settings: Sections
+    axes: Mapping[str, NDArray[Any]]
+    seeds: int = 0
+
+    def sections(self, **cell: Value) -> Sections | None:
+        """Sections of a cell; None where V < K."""
+        sections = {name: dict(values) for name, values in self.settings.items()}
+        for dotted, value in cell.items():
+            section, _, key = dotted.partition(".")
+            sections[section][key] = value
+        classes = sections["classes"]
+        return None if classes["vocab_size"] < classes["num_classes"] else sections
+
+    def measure(self, sections: Sections) -> float:
+        """Value of the variable in a cell."""
+        if "ladder" in sections:
+            return largest_gap(sections["classes"], **sections["ladder"])
+        texts = {name: json.dumps(values) for name, values in sections.items()}
+        return float(measured(ODE, texts, [observables_of(ODE)[self.variable]], "")[0][self.variable])
+
+    def table(self) -> xarray.Dataset:
+        """Measure the variable in all cells; return the dataset that a sweep with these settings gives."""
+        axes = dict(reversed(list(self.axes.items())))
+        seeds = {"classes.seed": range(self.seeds)} if self.seeds else {}
+        found = Grid(seeds | axes, self.sections, self.measure).values()
+        names = {name: name.rpartition(".")[2] for name in axes}
+        coordinates = {names[name]: (names[name], axis, {"parameter": name}) for name, axis in axes.items()}
+        data = {self.variable: (tuple(coordinates), found.mean(axis=0) if seeds else found)}
+        return xarray.Dataset(data, coordinates, {"settings": json.dumps(self.settings)})
+
+
+def panels(
+    cells: int = CELLS,
+    instances: int = 2,
+    num_classes: int = 5,
+    vocab_size: int = 1000,
+    num_distinct: int = 5,
+    common_probability: float = 0.5,
+    gap_probability: float = 0.03,
+    last_entropy: float = 1e3,
+    last_time: float = 1e4,
+) -> dict[str, Panel]:
+    """Return the eight diagrams; the parameters are those of the figure."""
+
+    def of_flow(classes: dict[str, Any], last: float, kind: str = "MeanField", **rates: float) -> Sections:
+        run = {"first": 0.1, "last": last, "count": 100}
+        return {"classes": classes, "system": {"kind": kind} | rates, "run": run}
+
+    def of_ladder(classes: dict[str, Any], last: float, **rates: float) -> Sections:
+        # No descent: the gaps begin with the mean field.
+        return {
+            "classes": classes,
+            "ladder": rates | {"first": 1.0, "last": last, "count": 10, "seeds": 0, "max_steps": 1},
+        }
+
+    equal = {"kind": "single_common_token", "num_distinct": num_distinct}
+    whole = equal | {"num_classes": num_classes, "vocab_size": vocab_size}
+    pair = equal | {"num_classes": 2, "vocab_size": 100}
+    drawn = {"kind": "random_classes", "num_classes": 3, "num_common": 1, "num_distinct": 4, "vocab_size": 100}
+    of_gaps = {"common_probability": gap_probability}
+    # Slow for all classes together: K times as much is slow still.
+    times = of_flow(equal | {"common_probability": 0.05}, 1e12, eta_Y=1.0, eta_Z=1e-14)
+    times["run"] |= {"rtol": 1e-9, "atol": 1e-22}  # 1e-7 of 1/V, the order of Y on outputs that are not the next token
+    rates = {"system.eta_Y": np.geomspace(1e-2, 10, cells), "system.eta_Z": np.geomspace(1e-3, 1, cells)}
+    shares = {SHARE: np.linspace(0.05, 0.95, cells), "system.eta_Z": np.geomspace(1e-3, 50, cells)}
+    sizes = {VOCABULARY: whole_numbers(10, 1e15, cells), NUMBER: whole_numbers(2, 1e9, cells)}
+    few = {VOCABULARY: whole_numbers(max(10, num_classes), 1e5, cells), SHARE: np.geomspace(1e-3, 0.3, cells)}
+    many = {VOCABULARY: whole_numbers(10, 1e9, cells), NUMBER: whole_numbers(2, 1e6, cells)}
+    gap_rates = {"ladder.eta_Y": np.geomspace(1e-2, 10, cells), "ladder.eta_Z": np.geomspace(1e-6, 1, cells)}
+    return {
+        "entropy": Panel("entropy", of_flow(whole | {"common_probability": common_probability}, last_entropy), rates),
+        "fallen": Panel("fallen_share", of_flow(drawn, last_time), rates, instances),
+        "times": Panel("transition_time", times, sizes),
+        # Attention so slow that it does not disturb the decoder.
+        "gaps": Panel(
+            "largest_gap", of_ladder(equal | {"num_classes": num_classes}, last_time, eta_Y=1e-2, eta_Z=1e-5), few
+        ),
+        # Slow for 10^6 classes together too, and long enough for them.
+        "number_gaps": Panel("largest_gap", of_ladder(equal | of_gaps, 1e8, eta_Y=1.0, eta_Z=1e-12), many),
+        "rate_gaps": Panel("largest_gap", of_ladder(whole | of_gaps, last_time), gap_rates),
+        "flow": Panel("phase", of_flow(pair, last_time, eta_Y=1.0), shares),
+        "modified": Panel("phase", of_flow(pair, last_time, "ModifiedDecoder", eta_Y=1.0), shares),
+    }
+
+
+def whole_numbers(first: float, last: float, count: int) -> Ints:
+    """Return `count` different whole numbers, log-spaced where log-spaced numbers are more than 1 apart."""
+    places = np.arange(count)
+    spaced = np.geomspace(first, last, count).round().astype(np.int64)
+    return np.maximum.accumulate(spaced - places) + places
+
+
+def largest_gap(
+    classes: dict[str, Any], eta_Y: float, eta_Z: float, first: float, last: float, count: int, **_: int
+) -> float:
+    """Largest gap of z between neighbouring rungs of the ladder without SGD, for any number of classes.
+
+    The mean field is integrated; Eq. (10) with exact and with leading beta is its orbit, and (13) its closed form.
+    """
+    made = single_common_token(**{name: value for name, value in classes.items() if name != "kind"})
+    K, V, t = made.num_classes, made.vocab_size, log_times(first, last, count)
+    system = MeanField(made, eta_Y, eta_Z)
+    # Logits end at (eta_Z/eta_Y)/V or more: beta is 1/V at first.
+    run = integrate(system, t, reduce=True, z_only=True, rtol=RTOL, atol=RTOL * eta_Z / eta_Y / V).of_class(0)
+    p = run.require_classes().P.toarray()[0]
+    rungs = [run.z[:, 0]]
+    for beta in ("exact", "leading"):
+        orbit = analytic.single_common_token_orbit(t, p[1:], p[0], K, V, eta_Y, eta_Z, beta)
+        rungs.append(np.column_stack([orbit.z_common, orbit.z_distinct]))
+    setting = t, eta_Y, eta_Z, V, K, np.linalg.norm(p) / p[0]
+    left = 1 - 2 * (p[1:] / np.linalg.norm(p)) ** 2 * np.reshape(analytic.growth_exponent(*setting), (-1, 1))
+    z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
+    rungs.append(np.column_stack([analytic.common_token_logit(*setting), z_distinct]))
+    gaps = [np.abs(finer - coarser).max() / np.abs(finer).max() for finer, coarser in pairwise(rungs)]
+    # A rung without a value, after the end of Eq. (13), is infinitely far.
+    return float(np.nan_to_num(gaps, nan=np.inf).max())
+
+
+def settings_of(dataset: xarray.Dataset, name: str) -> Sections:
+    """Return the sections of the sweep file that gives the same diagram."""
+    return dict(json.loads(dataset.attrs[f"settings_{name}"]))
+
+
+def panel_of(dataset: xarray.Dataset, name: str) -> xarray.Dataset:
+    """Return the data of one diagram as a sweep would give them."""
+    (variable,) = (each for each in dataset.data_vars if str(each).startswith(f"{name}_"))
+    data = dataset[[variable]]
+    names = {each: str(each).removeprefix(f"{name}_") for each in data.variables}
+    return data.rename(names).assign_attrs(settings=dataset.attrs[f"settings_{name}"])
+
+
+def panel_theory(dataset: xarray.Dataset, name: str) -> Theory:
+    """Return the theory on the cells of one diagram."""
+    (data,) = panel_of(dataset, name).values()
+    y, x = (data[dim] for dim in data.dims)
+    changes = dict(zip((x.attrs["parameter"], y.attrs["parameter"]), np.meshgrid(x, y), strict=True))
+    return theory_of(settings_of(dataset, name), changes)
 
 
 def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the eight diagrams, each with its colours and legend."""
-    from snapdyn.figures.phase_diagrams import draw_panel
+    from snapdyn.figures.heat_maps import draw_panel
 
     columns = fitting_columns(width, 2, 2.6)
     rows = len(TITLES) // columns

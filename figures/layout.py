@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.style import Axes, Figure, line_width, new_figure, text_width_scale
+from snapdyn.figures.style import Axes, Figure, new_figure, text_width_scale
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.legend import Legend
-    from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
 ROUNDS = 6  # of changing texts and laying out again
@@ -187,68 +186,6 @@ def readable_axis(axis: Axis, edge: Sequence[float] | Floats) -> None:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
-
-
-def cell_edges(points: Floats, scale: str) -> Floats:
-    """Return the edges of the cells around grid points, halfway between neighbours on the axis ("log" or "linear")."""
-    place = np.log(points) if scale == "log" else np.asarray(points, dtype=float)
-    if place.size == 1:
-        edges = np.array([place[0] - 0.5, place[0] + 0.5])
-    else:
-        middle = (place[1:] + place[:-1]) / 2
-        edges = np.concatenate([[2 * place[0] - middle[0]], middle, [2 * place[-1] - middle[-1]]])
-    return np.exp(edges) if scale == "log" else edges
-
-
-def heat_map(
-    axes: Axes, edges: tuple[Floats, Floats], scales: tuple[str, str], values: Floats, norm: Any, cmap: Any, label: str
-) -> None:
-    """Draw cells between edges (x, y) in the colours of their values (y, x), grey without value; the bar has a label.
-
-    Without label there is no bar.
-    """
-    from matplotlib.colors import LogNorm
-
-    x, y = edges
-    axes.spines[["top", "right"]].set_visible(True)
-    axes.set(xscale=scales[0], yscale=scales[1], xlim=x[[0, -1]], ylim=y[[0, -1]], facecolor="0.8")
-    for axis, edge in zip((axes.xaxis, axes.yaxis), edges, strict=True):
-        readable_axis(axis, edge)
-    # Borders in the colour of each cell: without them, hairlines of the background show between cells. One bitmap,
-    # since thousands of cells would make a page slow.
-    mesh = axes.pcolormesh(
-        x, y, np.ma.masked_invalid(values), cmap=cmap, norm=norm, edgecolors="face", linewidth=0.3, rasterized=True
-    )
-    figure = axes.get_figure()
-    if label and figure is not None:
-        bar = figure.colorbar(mesh, ax=axes, pad=0.02)
-        bar.set_label(label)
-        bar.ax.minorticks_off()
-        if isinstance(norm, LogNorm):
-            readable_axis(bar.ax.yaxis, np.array([norm.vmin, norm.vmax], dtype=float))
-
-
-def level_lines(
-    axes: Axes, x: Any, y: Any, values: Floats, levels: Any, label: str, width: float, edge: str, **style: Any
-) -> Line2D:
-    """Draw lines of equal values with an edge, straight between grid points; return their handle for a legend."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patheffects import withStroke
-
-    style = {"color": "black", "linestyle": "-"} | style
-    # In the coordinates of logarithmic axes, where lines between points are straight.
-    places = (axis.get_transform().transform_non_affine(p) for axis, p in ((axes.xaxis, x), (axes.yaxis, y)))
-    drawn = axes.contour(
-        *places,
-        np.ma.masked_invalid(values),
-        levels=levels,
-        colors=[style["color"]],
-        linestyles=style["linestyle"],
-        transform=axes.transLimits + axes.transAxes,
-    )
-    effects = [withStroke(linewidth=line_width(width + 1.7), foreground=edge)]
-    drawn.set(linewidths=line_width(width), path_effects=effects)
-    return Line2D([], [], linewidth=line_width(width), label=label, path_effects=effects, **style)
 
 
 def label_above(axes: Axes, x: float, text: str, side: str = "center", **style: Any) -> None:

@@ -241,7 +241,7 @@ def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
 
 
 def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = None, y: str | None = None) -> None:
-    from snapdyn.figures.phase_diagrams import draw_panel
+    from snapdyn.figures.heat_maps import draw_panel
 
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
     if len(dims) < 2 and (x is None or y is None):

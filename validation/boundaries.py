@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from snapdyn.core.errors import InputError, finite_array, function, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.design import design_of
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.instance_checks import check
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Map
@@ -107,7 +107,7 @@ def boundary(
     defaults = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
     options: dict[str, Any] = {"only": [claim], "rungs": [rung] if rung else ()}
 
-    def number(**point: Any) -> tuple[str, Measured] | None:
+    def number(point: dict[str, Any]) -> tuple[str, Measured] | None:
         """Name of the deciding property and its number."""
         if isinstance(classes, Mapping):
             report = check({**classes, **point}, **options)
@@ -120,8 +120,7 @@ def boundary(
         answer = next((each for each in report.claims if rung in (None, each.rung)), report.claims[0])
         return None if answer.prop is None or answer.number is None else (answer.prop.name, answer.number)
 
-    design = design_of({name: axis.tolist() for name, axis in reversed(values.items())}, {})
-    found = [number(**cell) for cell in design.cells()]
+    found = Grid(dict(reversed(values.items())), dict, number).measured()
     kinds = {(name, measured.bound, measured.relation) for name, measured in filter(None, found)}
     # Numbers of several properties, or with bounds of their own, compare by how far they are beyond their bounds.
     quantity, bound, relation = kinds.pop() if len(kinds) == 1 else ("measured over its bound", 1.0, "<=")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,7 @@ from snapdyn.dynamics.classes.synthetic import single_common_token
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.observables import fallen
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property
@@ -44,14 +45,13 @@ def rates_map(level: str, prop: Property, name: str, threshold: float) -> Map:
     """Map of a property over eta_Z/eta_Y and V up to t = 1e4, on the classes of the stored counterexample `name`."""
     stored, points = load(name).instance, 13 if level == "full" else 5
     ratios, sizes = np.geomspace(1e-2, 100, points), np.geomspace(5, 500, points).round()
-
-    def number(ratio: float, V: float) -> float | None:
-        found = prop.measure(replace(stored, vocab_size=int(V), eta_Y=1.0, eta_Z=ratio, t_end=1e4))
-        return None if found is None else found.value
-
-    title = f"{prop.name}, classes of {name}"
-    axes = ("eta_Z/eta_Y", ratios), ("V", sizes)
-    return Map.over(title, *axes, prop.name, number, threshold, [_printed_ratio(sizes)], scale="linear")
+    grid = Grid(
+        {"vocab_size": sizes.astype(int), "eta_Z": ratios},
+        partial(replace, stored, eta_Y=1.0, t_end=1e4),
+        lambda instance: number.value if (number := prop.measure(instance)) else None,
+    )
+    title, line = f"{prop.name}, classes of {name}", _printed_ratio(sizes)
+    return Map.over(title, ("eta_Z/eta_Y", "V"), prop.name, grid, threshold, [line], scale="linear")
 
 
 SHARE = 0.05  # distance of the ratio from 1 above which the modified decoder is no good approximation
@@ -77,19 +77,22 @@ def common_logit_ratio(classes: SequenceClasses, t: float, eta_Z: float = 1e-4) 
 def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
     """F4: maps of |ratio - 1|, modified decoder to mean field, over (V, rho) at K = 10 and over (V, K)."""
     full = level == "full"
-    V = np.geomspace(30, 1e7, points or (16 if full else 6)).round()
+    V = np.geomspace(30, 1e7, points or (16 if full else 6)).round().astype(int)
     rho = np.geomspace(1e-5, 0.3, points or (12 if full else 5))
     K = np.unique(np.geomspace(2, 16, points or (8 if full else 4)).round().astype(int))
     assumption = 6 / np.sqrt(V)
     shown = assumption < rho[-1]
     ends = np.clip(SHARE / rho[[-1, 0]], V[0], V[-1])
 
-    def distance(V: float, rho: float = 1e-3, K: int = 10) -> float:
-        return abs(common_logit_ratio(classes_of_overlap(rho, K, int(V)), 2 * K * np.log(V)) - 1)
+    def distance(classes: SequenceClasses) -> float:
+        t = 2 * classes.num_classes * np.log(classes.vocab_size)
+        return abs(common_logit_ratio(classes, t) - 1)
 
     quantity = "distance of the common logits' ratio from 1"
+    over_rho = Grid({"rho": rho, "vocab_size": V}, partial(classes_of_overlap, num_classes=10), distance)
+    over_K = Grid({"num_classes": K, "vocab_size": V}, partial(classes_of_overlap, 1e-3), distance)
     by_overlap = Map.over(
-        "Modified decoder against mean field, K = 10", ("V", V), ("rho = f_n.f_k", rho), quantity, distance, SHARE,
+        "Modified decoder against mean field, K = 10", ("V", "rho = f_n.f_k"), quantity, over_rho, SHARE,
         (
             _printed("rho < 1/(K(K-1))", V[[0, -1]], [1 / 90] * 2),
             _printed("rho >= 6/sqrt(V)", V[shown], assumption[shown]),
@@ -97,7 +100,7 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
         ),
     )  # fmt: skip
     by_classes = Map.over(
-        "The same at rho = 0.001", ("V", V), ("K", K), quantity, lambda V, K: distance(V, K=K), SHARE,
+        "The same at rho = 0.001", ("V", "K"), quantity, over_K, SHARE,
         (
             _printed("V >> K^2, read as 10 K^2", 10.0 * K**2, K),
             Picture.line(f"V rho = {SHARE:g}", [SHARE / 1e-3] * 2, K[[0, -1]]),
@@ -109,7 +112,7 @@ def common_logit_maps(level: str, points: int | None = None) -> tuple[Map, Map]:
 # Label of each axis, and its values.
 AXES = {
     "eta_Y": ("eta_Y", lambda points: np.geomspace(1e-3, 1e3, points)),
-    "vocab_size": ("V", lambda points: np.geomspace(4, 1e6, points).round()),
+    "vocab_size": ("V", lambda points: np.geomspace(4, 1e6, points).round().astype(int)),
     "t_end": ("t (batch-size-1 steps)", lambda points: np.geomspace(10, 1e6, points)),
 }
 
@@ -117,13 +120,13 @@ AXES = {
 def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = ("eta_Y", "vocab_size")) -> Map:
     """Minus the margin of `prop` on two equal classes; without an axis, eta_Y is 1, V is 1000 and t is 1e4."""
     base = Instance(np.eye(2), np.zeros(2, int), np.ones(2), 1000, 1.0, 1.0, 1e4)
-    x, y = ((AXES[name][0], AXES[name][1](25 if full else 13)) for name in axes)
-
-    def violation(*values: float) -> float | None:
-        measured = prop.measure(replace(base, **dict(zip(axes, values, strict=True))))  # type: ignore[arg-type]
-        return None if measured is None else -measured.margin
-
-    return Map.over(title, x, y, f"{prop.name}, less its bound", violation, 0.0, scale="linear")
+    grid = Grid(
+        {name: AXES[name][1](25 if full else 13) for name in reversed(axes)},
+        partial(replace, base),
+        lambda instance: -number.margin if (number := prop.measure(instance)) else None,
+    )
+    labels = AXES[axes[0]][0], AXES[axes[1]][0]
+    return Map.over(title, labels, f"{prop.name}, less its bound", grid, 0.0, scale="linear")
 
 
 def distinct_fall_map(level: str, points: int | None = None, instances: int | None = None) -> Map:
@@ -140,12 +143,14 @@ def distinct_fall_map(level: str, points: int | None = None, instances: int | No
     def members(correlation: float) -> list[SequenceClasses]:
         return [correlated_classes(correlation, seed) for seed in seeds]
 
-    def share(ratio: float, correlation: float) -> float:
-        return float(np.mean([fallen(flow_at_ratio(each, ratio, times))[-1].mean() for each in members(correlation)]))
-
+    grid = Grid(
+        {"correlation": correlations, "ratio": ratios},
+        lambda correlation, ratio: [flow_at_ratio(each, ratio, times) for each in members(correlation)],
+        lambda runs: np.mean([fallen(run)[-1].mean() for run in runs]),
+    )
     return Map.over(
-        "Distinct tokens that fall, t <= 1e4/eta_Y", ("eta_Z/eta_Y", ratios), ("|lambda_1(E)| K", correlations),
-        "share of distinct tokens that fall", share, 0.05,
+        "Distinct tokens that fall, t <= 1e4/eta_Y", ("eta_Z/eta_Y", "|lambda_1(E)| K"),
+        "share of distinct tokens that fall", grid, 0.05,
         (_printed("|lambda_1| < 1/K", ratios[[0, -1]], [1.0, 1.0]), _printed_ratio(correlations)), scale="linear",
     )  # fmt: skip
 
@@ -177,8 +182,13 @@ def slow_attention_map(level: str, points: int | None = None, instances: int | N
     ratios = np.geomspace(1e-3, 1, points or (13 if full else 7))
     last = np.geomspace(10, 1e30, 2 * points + 1 if points else 30 if full else 11)
     times = np.geomspace(1, last[-1], 600 if full or points else 150)
-    members = [correlated_classes(0.5, seed, K, V) for seed in range(instances or (24 if full else 4))]
-    onsets = np.array([[fall_onset(classes, float(ratio), times) for classes in members] for ratio in ratios])
+    seeds = range(instances or (24 if full else 4))
+    drawn = {seed: correlated_classes(0.5, seed, K, V) for seed in seeds}
+    onsets = Grid(
+        {"ratio": ratios, "seed": seeds},
+        lambda ratio, seed: (drawn[seed], ratio),
+        lambda instance: fall_onset(instance[0], instance[1], times),
+    ).values()
     violation = np.array([(onsets[:, :, 0] <= t).mean(axis=1) for t in last])
     constant = float(np.nanmedian(onsets[:, :, 1]))
     u = np.sqrt(constant / ratios)
@@ -215,11 +225,12 @@ def momentum_map(level: str, points: int | None = None) -> Map:
     i = np.unique(np.geomspace(1, 1000, 2 * points + 1 if points else 31 if full else 13).round().astype(int))
     momenta = 1 - np.geomspace(0.5, 0.03, points or (13 if full else 6))
     start = np.log(classes.vocab_size)
-    violation = np.empty((momenta.size, i.size))
-    for row, mu in enumerate(momenta):
+
+    def error(mu: float) -> Floats:
         flow = run_on_rung(MEAN_FIELD, classes, eta, eta, i / (1 - mu), rtol=1e-11, atol=1e-20)
-        descent = run_on_rung(DESCENT, classes, eta, eta, i, momentum=float(mu))
-        violation[row] = np.abs((start - flow.loss) / (start - descent.loss) - 1)
+        descent = run_on_rung(DESCENT, classes, eta, eta, i, momentum=mu)
+        return np.asarray(np.abs((start - flow.loss) / (start - descent.loss) - 1))
+
     lag = momenta / (1 - momenta)
     return Map(
         title="Error of the clock i/(1-mu)",
@@ -228,7 +239,7 @@ def momentum_map(level: str, points: int | None = None) -> Map:
         quantity="relative error of the loss's fall",
         x=i.astype(float),
         y=1 / (1 - momenta),
-        violation=violation,
+        violation=Grid({"mu": momenta}, lambda mu: mu, error).values(),
         threshold=threshold,
         boundaries=(
             _printed("i = 1/(1-mu)", 1 / (1 - momenta), 1 / (1 - momenta)),

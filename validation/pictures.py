@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -10,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.core.errors import InputError, choice, finite_array, list_of, number, pair, real_array, shown, text
+from snapdyn.validation.grid import Grid
 
-Axis = tuple[str, NDArray[Any]]  # label and values
 LineKind = Literal["theory", "simulation", "printed", "control", "bound"]
 
 
@@ -172,9 +171,7 @@ class Map:
             )
 
     @staticmethod
-    def over(
-        title: str, x: Axis, y: Axis, quantity: str, measure: Callable[..., float | None], *more: Any, **scales: Any
-    ) -> Map:
-        """Map of measure(x, y), which is None where there is no number; `more` are the threshold and the boundaries."""
-        violation = np.array([[measure(a, b) for a in x[1].tolist()] for b in y[1].tolist()], dtype=float)
-        return Map(title, x[0], y[0], quantity, x[1], y[1], violation, *more, **scales)
+    def over(title: str, labels: tuple[str, str], quantity: str, grid: Grid, *more: Any, **scales: Any) -> Map:
+        """Map of a grid over y, then x, labelled (x, y); `more` are the threshold and the boundaries."""
+        y, x = map(np.asarray, grid.axes.values())
+        return Map(title, *labels, quantity, x, y, grid.values(), *more, **scales)

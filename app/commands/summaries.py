@@ -340,7 +340,7 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
 def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, phase: PhaseSection) -> list[Path]:
     """Draw the phase diagram beside the dataset, as the section [phase] says; return its pictures."""
     from snapdyn.figures.files import write_figure
-    from snapdyn.figures.phase_diagrams import WIDTH, draw
+    from snapdyn.figures.heat_maps import WIDTH, draw
     from snapdyn.figures.style import figure_width
 
     width = figure_width(phase.width, phase.style, WIDTH)

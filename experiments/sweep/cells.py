@@ -6,9 +6,7 @@ import itertools
 import json
 import os
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 
 from snapdyn.core.errors import InputError
 from snapdyn.core.registry import plugin_versions
-from snapdyn.dynamics import Event, SequenceClasses, System, Trajectory, sgd
+from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
 from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
@@ -26,7 +24,7 @@ from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.validation.design import Values, chosen, declared_values
+from snapdyn.experiments.sweep.table import Values, chosen, declared_values
 from snapdyn.validation.observables import transition_event
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
@@ -109,24 +107,10 @@ def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequenc
     for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
         load_plugins(kind_of_system, observables)
     wanted, outcomes = chosen(kind, observables), []
-    together = _run_together(cells, wanted, folder) if kind == ODE else {}
     for cell in cells:
-        measured, seconds_before = together.pop(cell.number, (None, 0.0))
-        started = time.perf_counter() - seconds_before
-        run = None
+        started = time.perf_counter()
         try:
-            if measured is not None:
-                measured = _finished(measured)
-            elif kind == TRANSFORMER:
-                section = _section(kind, "transformer", cell.sections["transformer"])
-                measured = run = section.train(Path(folder))
-            else:
-                measured = _run(kind, cell.sections, wanted, folder)
-            plain = {each.name: _plain(each.values(measured)) for each in wanted}
-            try:
-                values = declared_values(wanted, plain)
-            except ValueError as error:
-                raise InputError(f"{error}; correct the observable") from error
+            values, run = measured(kind, cell.sections, wanted, folder)
             outcome = Outcome(cell.number, time.perf_counter() - started, values, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
@@ -136,10 +120,32 @@ def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequenc
     return outcomes
 
 
+def measured(
+    kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str
+) -> tuple[Values, TransformerRun | None]:
+    """Run a cell, the sections of a `Cell`; return its values, and the run if it is a transformer's.
+
+    Raises
+    ------
+    InputError
+        The cell cannot be built, or an observable has another value than it declares.
+    CellFailed
+        The run failed.
+    """
+    found = _run(kind, sections, observables, folder)
+    plain = {each.name: _plain(each.values(found)) for each in observables}
+    try:
+        values = declared_values(observables, plain)
+    except ValueError as error:
+        raise InputError(f"{error}; correct the observable") from error
+    return values, found if kind == TRANSFORMER else None
+
+
 @lru_cache(maxsize=64)
 def _section(kind: str, name: str, text: str) -> Any:
+    """The section of a cell, whose values `Sweep.cells` has checked."""
     values, model = json.loads(text), models(kind)[name]
-    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_validate(values)
+    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_construct(**values)
 
 
 @lru_cache(maxsize=8)
@@ -148,72 +154,37 @@ def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
     return classes
 
 
-def _names_of_transition(observables: Sequence[Observable]) -> str:
-    return " and ".join(each.name for each in observables if each.needs_transition)
-
-
-def _system(
-    sections: dict[str, str], observables: Sequence[Observable], folder: str
-) -> tuple[System, dict[str, Event]]:
-    """The system of a cell, and the events that its observables need."""
-    classes = _classes(ODE, sections["classes"], folder) if "classes" in sections else None
-    section = _section(ODE, "system", sections["system"])
-    transition = _names_of_transition(observables)
-    system = section.build(classes)
-    if not transition:
-        return system, {}
-    if classes is None:
-        raise InputError(
-            f"expected a system of classes for {transition}, received {section.kind}; leave these out of observables"
-        )
-    return system, {"transition": transition_event(classes.vocab_size)}
-
-
-def _run_together(
-    cells: Sequence[Cell], observables: Sequence[Observable], folder: str
-) -> dict[int, tuple[Trajectory, float]]:
-    """Run cells of the same classes and times together; return run and seconds of each by number of the cell.
-
-    Cells that cannot be built are left out, and so are all cells of a group in which one cannot be run; the caller then
-    runs each of them on its own.
-    """
-    alike: defaultdict[Any, list[tuple[Cell, System, dict[str, Event]]]] = defaultdict(list)
-    found: dict[int, tuple[Trajectory, float]] = {}
-    for cell in cells if len(cells) > 1 else ():
-        with suppress(Exception):
-            built = _system(cell.sections, observables, folder)
-            alike[cell.sections.get("classes"), cell.sections["run"]].append((cell, *built))
-    for (_, run), group in alike.items():
-        started = time.perf_counter()
-        with suppress(Exception):
-            systems, events = [system for _, system, _ in group], group[0][2]
-            runs = _section(ODE, "run", run).integrate_many(systems, events)
-            seconds = (time.perf_counter() - started) / len(group)
-            found |= {cell.number: (each, seconds) for (cell, *_), each in zip(group, runs, strict=True)}
-    return found
-
-
 def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
     """Run a cell; the result is what its observables measure."""
-    if kind == ODE:
-        system, events = _system(sections, observables, folder)
-        return _finished(_section(kind, "run", sections["run"]).integrate(system, events=events))
+    if kind == TRANSFORMER:
+        return _section(kind, "transformer", sections["transformer"]).train(Path(folder))
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
-    transition = _names_of_transition(observables)
+    transition = " and ".join(each.name for each in observables if each.needs_transition)
+    if kind == ODE:
+        section = _section(kind, "system", sections["system"])
+        system, events = section.build(classes), {}
+        if transition:
+            if classes is None:
+                raise InputError(
+                    f"expected a system of classes for {transition}, received {section.kind}; leave these out of "
+                    "observables"
+                )
+            events["transition"] = transition_event(classes.vocab_size)
+        return _finished(_section(kind, "run", sections["run"]).integrate(system, events=events))
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
         return _section(kind, "ladder", sections["ladder"]).compute(classes)
-    section: training_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
-    settings, record = section.settings(), section.record
+    sgd_section: training_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
+    settings, record = sgd_section.settings(), sgd_section.record
     if transition and settings["residual"]:
         raise InputError(
             "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
         )
     if record is None:
-        record = np.union1d([0], np.geomspace(1, section.steps, RECORDED_STEPS).round().astype(int)).tolist()
-    (seed,) = section.seed_list()
+        record = np.union1d([0], np.geomspace(1, sgd_section.steps, RECORDED_STEPS).round().astype(int)).tolist()
+    (seed,) = sgd_section.seed_list()
     settings |= {"seed": seed, "record": record, "save_decoder": bool(transition)}
-    return _finished(sgd(classes, section.eta_Y, section.eta_Z, section.steps, **settings))
+    return _finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
 
 
 def _finished(run: Trajectory) -> Trajectory:

@@ -34,7 +34,7 @@ from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
 from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
-from snapdyn.validation.design import TIME, Values, table
+from snapdyn.experiments.sweep.table import TIME, Values, table
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"

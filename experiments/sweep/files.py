@@ -29,18 +29,10 @@ from snapdyn.dynamics.observables import (
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.sweep.table import all_observables, chosen, default_observables, observables_of
 from snapdyn.experiments.system_sections import RUN, system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
-from snapdyn.validation.design import (
-    MOST_CELLS,
-    Design,
-    Value,
-    all_observables,
-    chosen,
-    default_observables,
-    design_of,
-    observables_of,
-)
+from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"
 FORMAT = 1  # of the files of cells

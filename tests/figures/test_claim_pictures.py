@@ -9,8 +9,8 @@ import pytest
 from matplotlib.contour import ContourSet
 
 from snapdyn.figures import claim_svg, new_figure
-from snapdyn.figures.claim_pictures import draw_map, map_svg
-from snapdyn.figures.layout import cell_edges
+from snapdyn.figures.claim_pictures import map_svg
+from snapdyn.figures.heat_maps import cell_edges, draw_map
 from snapdyn.validation.pictures import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -16,6 +16,7 @@ from snapdyn.validation.claims.attention._shared import (
     drift_at_end,
     one_way,
 )
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.statement import (
     IDENTITY_ERROR,
     LINEAR_ALGEBRA,
@@ -102,10 +103,9 @@ def where_it_grows(level: str) -> Map:
     points = 81 if level == "full" else 21
     ratio, overlap = np.geomspace(1, 1000, points), np.geomspace(0.01, 0.6, points)
     boundary = Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap)
-    return Map.over(
-        "Rate of a common token, two classes", ("f_1l/f_2l", ratio), ("f_1.f_2", overlap), "z_l' over the largest rate",
-        two_classes, 0.0, [boundary], scale="linear",
-    )  # fmt: skip
+    grid = Grid({"overlap": overlap, "ratio": ratio}, dict, lambda cell: two_classes(**cell))
+    title, quantity = "Rate of a common token, two classes", "z_l' over the largest rate"
+    return Map.over(title, ("f_1l/f_2l", "f_1.f_2"), quantity, grid, 0.0, [boundary], scale="linear")
 
 
 CLAIM = Claim(

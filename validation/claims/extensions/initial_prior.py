@@ -9,6 +9,7 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.statement import (
     DESCENT,
     EXACT,
@@ -106,13 +107,14 @@ def length_map(level: str) -> Map:
     """Share of SGD runs in which the token with the larger P exp(z(0)) loses, over its lead and the sequence length."""
     count, seeds = (11, 50) if level == "full" else (5, 10)
     lengths, leads = np.geomspace(4, 1e4, count).round(), np.geomspace(1e-2, 1, count)
-
-    def share(length: float, lead: float) -> float:
-        return float(np.mean([final_lead(finite(length, seed), CROSSING - lead) <= 0 for seed in range(seeds)]))
-
+    grid = Grid(
+        {"lead": leads, "length": lengths},
+        lambda lead, length: [final_lead(finite(length, seed), CROSSING - lead) for seed in range(seeds)],
+        lambda ends: np.mean(np.array(ends) <= 0),
+    )
     return Map.over(
-        "Where P exp(z(0)) does not decide: SGD, 200 steps", ("T", lengths),
-        ("ln of P exp(z(0)) over the rival's", leads), "share of the runs in which the rival ends ahead", share, 0.05,
+        "Where P exp(z(0)) does not decide: SGD, 200 steps", ("T", "ln of P exp(z(0)) over the rival's"),
+        "share of the runs in which the rival ends ahead", grid, 0.05,
         scale="linear",
     )  # fmt: skip
 

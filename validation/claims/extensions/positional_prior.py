@@ -18,6 +18,7 @@ from snapdyn.validation.claims.extensions._shared import (
     run_error,
     run_of,
 )
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.statement import (
     DESCENT,
     FINITE_LENGTH,
@@ -125,11 +126,15 @@ def finite_length_map(level: str) -> Map:
     """Gap of bias and reweighting over T - 1 and the size of the bias, mean field to second order in 1/T."""
     count = 11 if level == "full" else 5
     lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
+    grid = Grid(
+        {"size": sizes, "length": lengths},
+        lambda size, length: (of_length(length), size),
+        lambda cell: gap(cell[0], size=cell[1]),
+    )
     return Map.over(
         "Where a bias is not a reweighted P: strong correlation, eta_Y = eta_Z = 0.5, t = 60",
-        ("T - 1, contextual tokens", lengths), ("standard deviation of the bias", sizes),
-        "|(z - z0) - z of the reweighted P|, largest, relative",
-        lambda length, size: gap(of_length(length), size=size), 0.01,
+        ("T - 1, contextual tokens", "standard deviation of the bias"),
+        "|(z - z0) - z of the reweighted P|, largest, relative", grid, 0.01,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from snapdyn.dynamics import syn_small
 from snapdyn.validation.claims.extensions._shared import order_gap
 from snapdyn.validation.dense_algebra import Embedding, ascend, attention
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.statement import (
     DESCENT,
     EPS,
@@ -141,7 +142,7 @@ def size_map(level: str) -> Map:
     """Gap over s^2 and d, U orthonormal, W_Q and W_K apart."""
     title = "U orthonormal, W_Q and W_K apart: gap in attention over its movement"
     sizes, widths = np.geomspace(10, 320, 6), np.geomspace(2 * V, 128 * V, 7).round()
-    return Map.over(title, ("s^2", sizes), ("width d", widths), "gap", lambda s2, d: gap(orthonormal(s2, d)), BROKEN)
+    return Map.over(title, ("s^2", "width d"), "gap", Grid({"d": widths, "s2": sizes}, orthonormal, gap), BROKEN)
 
 
 CLAIM = Claim(

@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn.analytic import speed_coefficients
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.statement import (
     DESCENT,
     EPS,
@@ -243,11 +244,11 @@ def locality_map(level: str) -> Map:
     """Minus the logit of tokens shared between queries at t = 1e6 over the largest |logit|, over both probabilities."""
     count = 15 if level == "full" else 5
     local, across = np.geomspace(0.01, 0.3, count), np.geomspace(0.005, 0.3, count)
+    grid = Grid({"local": local, "across": across}, two_queries, lambda instance: -between(instance, MEAN_FIELD))
     return Map.over(
         "Where a token shared only between queries gains attention with the residual: mean field, V = 1000, t = 1e6",
-        ("probability of the token shared between queries", across),
-        ("probability of the token shared within a query", local), "-(its logit)/(largest |logit|)",
-        lambda across, local: -between(two_queries(local, across), MEAN_FIELD), 0.0, scale="linear",
+        ("probability of the token shared between queries", "probability of the token shared within a query"),
+        "-(its logit)/(largest |logit|)", grid, 0.0, scale="linear",
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, log_times, momentum_cl
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import OWN
 from snapdyn.validation.claims.transition._shared import NOT_FASTER, changed
+from snapdyn.validation.grid import Grid
 from snapdyn.validation.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.sample_classes import equal_overlap
 from snapdyn.validation.statement import (
@@ -105,14 +106,15 @@ def overlap_map(level: str) -> Map:
     points = (17, 21) if level == "full" else (7, 9)
     ratios, overlaps = np.geomspace(1e-3, 10, points[0]), np.linspace(0.1, 0.99, points[1])
 
-    def ratio_of_times(overlap: float, eta_Z: float) -> float | None:
-        found = time_ratio(Instance.of(equal_overlap(2, 2, overlap), 1.0, eta_Z, 1e4))
-        return None if found is None else found.value
-
+    grid = Grid(
+        {"eta_Z": ratios, "overlap": overlaps},
+        lambda eta_Z, overlap: Instance.of(equal_overlap(2, 2, overlap), 1.0, eta_Z, 1e4),
+        lambda instance: found.value if (found := time_ratio(instance)) else None,
+    )
     return Map.over(
         "Where twice eta_Y takes at most 0.6 times as long: two classes of one query, V = 2, mean field",
-        ("f_1.f_2 at the start", overlaps), ("eta_Z/eta_Y", ratios),
-        "time to half of the fall of the loss at 2 eta_Y over that at eta_Y", ratio_of_times, 0.6,
+        ("f_1.f_2 at the start", "eta_Z/eta_Y"),
+        "time to half of the fall of the loss at 2 eta_Y over that at eta_Y", grid, 0.6,
         [Picture.line("f_1.f_2 = 0.7", [0.7, 0.7], ratios[[0, -1]])], xscale="linear", scale="linear",
     )  # fmt: skip
 

@@ -1,28 +1,25 @@
-"""Designs: which parameters take which values together, what a cell can measure, and the table of the cells."""
+"""What a sweep can measure in a cell, and the table of the cells."""
 
 from __future__ import annotations
 
-import itertools
-import math
 import sys
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.core.errors import InputError, list_of, shown, whole
+from snapdyn.core.errors import shown
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.grid import Design, short_names
 from snapdyn.validation.observables import OBSERVABLES
 from snapdyn.validation.rungs.run import BRANCHES
 
 if TYPE_CHECKING:
     import xarray
 
-Value = bool | int | float | str
-MOST_CELLS = 1_000_000
 RUNGS = tuple(dict.fromkeys(sum(BRANCHES.values(), ())))
 DEFAULTS = ("entropy", "loss", "largest_gap")
 DEFAULTS_WITHOUT_CLASSES = ("growth_exponent", "loss")
@@ -34,82 +31,6 @@ TIME = Observable(
     STEPS,
     lambda run: run.t if isinstance(run, Trajectory) else run.iteration.astype(float),
 )
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A dimension of the table: the values of one or more parameters (dotted names), all of one length."""
-
-    name: str
-    parameters: dict[str, list[Value]]
-
-    def __len__(self) -> int:
-        return len(next(iter(self.parameters.values())))
-
-
-@dataclass(frozen=True)
-class Design:
-    """The axes of a table of cells; the cells are their product."""
-
-    axes: tuple[Axis, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
-        return tuple(len(axis) for axis in self.axes)
-
-    @property
-    def parameters(self) -> dict[str, list[Value]]:
-        """All parameters by dotted name."""
-        return {name: values for axis in self.axes for name, values in axis.parameters.items()}
-
-    def cells(self) -> Iterator[dict[str, Value]]:
-        """Values of the parameters in each cell; the last axis runs fastest."""
-        for index in itertools.product(*map(range, self.shape)):
-            yield {
-                name: values[i]
-                for axis, i in zip(self.axes, index, strict=True)
-                for name, values in axis.parameters.items()
-            }
-
-
-def short_names(parameters: Mapping[str, Any], taken: Container[str]) -> dict[str, str]:
-    """Name of each parameter in the table: the last part of its dotted name where nothing else has that name."""
-    last = {name: name.rpartition(".")[2] for name in parameters}
-    ends = list(last.values())
-    return {name: end if ends.count(end) == 1 and end not in taken else name for name, end in last.items()}
-
-
-def design_of(
-    crossed: Mapping[str, list[Value]], together: Mapping[str, list[Value]], taken: Container[str] = ()
-) -> Design:
-    """Build a design: an axis `cell` of the values that go together, and an axis for each crossed parameter.
-
-    Parameters
-    ----------
-    crossed, together : mapping of dotted names to lists
-        The lists of `together` have one length: the first cell has their first values, and so on.
-    taken : container of str
-        Names that no other dimension of the table may have.
-
-    Raises
-    ------
-    InputError
-        The lists have different lengths, crossed values are empty or not all different, or the cells are too many.
-    """
-    for name, values in crossed.items():
-        list_of(f"the values of {name}", values, object, at_least=1, different=True)
-    if len({len(values) for values in together.values()}) > 1:
-        raise InputError(
-            "expected lists of one length in a list design, received "
-            f"{', '.join(f'{len(values)} values of {name}' for name, values in together.items())}; or take "
-            'design = "grid"'
-        )
-    names = short_names({**together, **crossed}, taken)
-    axes = [Axis("cell", dict(together))] if together else []
-    design = Design((*axes, *(Axis(names[name], {name: values}) for name, values in crossed.items())))
-    whole("the number of cells", math.prod(design.shape), 0, MOST_CELLS, "take fewer values")
-    return design
 
 
 def table(

@@ -1,8 +1,10 @@
 """Phase diagrams: what is measured, where the theory's lines lie, what is refused."""
 
+import itertools
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +30,13 @@ from snapdyn.dynamics import (
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
-from snapdyn.figures.figure_phase import EXCESS, SNAPS
-from snapdyn.figures.phase_diagrams import draw, settings_text
+from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels, whole_numbers
+from snapdyn.figures.heat_maps import draw, settings_text
 from snapdyn.validation import ladder, observables
-from snapdyn.validation.design import design_of
+from snapdyn.validation.grid import design_of
 from snapdyn.validation.maps import fall_onset
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.phase_panels import ONSET, lines_of, panels, theory_of, whole_numbers
+from snapdyn.validation.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 from tests.text_boxes import overlaps
@@ -188,64 +190,43 @@ def test_texts_say_how_far_above_its_line_attention_has_snapped(data: Callable[[
     assert f"by a factor of {factor} or more" in FIGURES["phase"].caption
     docs = " ".join((ROOT / "docs" / "how_to" / "sweeps.md").read_text(encoding="utf-8").split())
     assert f"only at {factor} times this value or more" in docs
-    assert {variable.shape for variable in data("phase").data_vars.values()} == {(61, 61)}
-
-
-@pytest.mark.parametrize("panel", ["entropy", "fallen", "times", "flow", "modified"])
-def test_fine_diagrams_are_the_sweep_of_their_settings(panel: str, tmp_path: Path) -> None:
-    """Assert single cells of the fine diagrams against the sweep of the same settings, all classes by themselves.
-
-    Control: the cell with the rates of its mirror image has another value where the rates matter.
-    """
-    rates, seeds = np.array([0.1, 1.0, 10.0]), 2
-    x, y = {
-        "entropy": (rates, rates / 10),
-        "fallen": (rates, rates / 10),
-        "times": (np.array([10.0, 1e3, 1e6]), np.array([2.0, 9.0])),
-    }.get(panel, (np.array([0.05, 0.5, 0.9]), np.array([1e-3, 0.3, 40.0])))
-    shown = PANELS[panel]
-    whole = (lambda values: [int(v) for v in values]) if panel == "times" else np.ndarray.tolist
-    of_x, of_y = shown.axes
-    axes = {of_y: whole(y), of_x: whole(x)}
-    if panel == "fallen":
-        axes["classes.seed"] = list(range(seeds))
-    sweep = Sweep(panel, Path(), "ode", shown.settings, design_of(axes, {}), (shown.variable,), phase=None)
-    expected = run_sweep(sweep, tmp_path, jobs=1).dataset[shown.variable]
-    expected = (expected.mean("seed") if panel == "fallen" else expected).values
-    found = shown.measure(shown.settings, x, y)
-    # Both runs at rtol 1e-8 over some hundred steps; the falls and phases are whole numbers.
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert np.ptp(expected) > 0
-    assert not np.allclose(found[::-1], expected, rtol=1e-2)
+    assert {variable.shape for variable in data("phase").data_vars.values()} == {(CELLS, CELLS)}
 
 
 @pytest.mark.parametrize("panel", ["gaps", "number_gaps", "rate_gaps"])
-def test_fine_gaps_are_those_of_the_ladder(panel: str) -> None:
+def test_gaps_are_those_of_the_ladder(panel: str) -> None:
     """Assert cells against the ladder itself, in z; control: the gap from the mean field alone is another one."""
-    settings = PANELS[panel].settings
-    V = np.array([10.0, 1000.0])
+    V = np.array([10, 1000])
     x, y = {
         "gaps": (V, np.array([1e-3, 0.3])),
-        "number_gaps": (V, np.array([2.0, 7.0])),
+        "number_gaps": (V, np.array([2, 7])),
         "rate_gaps": (np.array([0.01, 1.0]), np.array([1e-4, 0.3])),
     }[panel]
-    values, run = PANELS[panel].measure(settings, x, y), settings["ladder"]
-    times = log_times(run["first"], run["last"], run["count"])
-    second = []
-    for i, row in enumerate(y):
-        for j, column in enumerate(x):
-            of_x, of_y = (name.partition(".")[2] for name in PANELS[panel].axes)
-            changed = {of_y: row, of_x: column}
-            of = {key: changed.get(key, value) for key, value in (settings["classes"] | run | changed).items()}
-            classes = single_common_token(
-                int(of["num_classes"]), of["num_distinct"], of["common_probability"], int(of["vocab_size"])
-            )
-            gaps = ladder(classes, of["eta_Y"], of["eta_Z"], times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
-            # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
-            if of["eta_Z"] > 1e-9:
-                assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
-            second.append((values[i, j], float(gaps.sel(rung="leading beta").max())))
-    assert not np.allclose(*np.transpose(second), rtol=1e-2)
+    diagram = replace(PANELS[panel], axes=dict(zip(PANELS[panel].axes, (x, y), strict=True)))
+    values, second = diagram.table().largest_gap.values, []
+    for (i, row), (j, column) in itertools.product(enumerate(y.tolist()), enumerate(x.tolist())):
+        of_x, of_y = diagram.axes
+        sections = diagram.sections(**{of_x: column, of_y: row})
+        assert sections is not None
+        run = sections["ladder"]
+        times = log_times(run["first"], run["last"], run["count"])
+        classes = single_common_token(**{name: each for name, each in sections["classes"].items() if name != "kind"})
+        gaps = ladder(classes, run["eta_Y"], run["eta_Z"], times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+        # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
+        if run["eta_Z"] > 1e-9:
+            assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
+        second.append(float(gaps.sel(rung="leading beta").max()))
+    assert not np.allclose(values.ravel(), second, rtol=1e-2)
+
+
+def test_a_diagram_is_the_sweep_of_its_settings(tmp_path: Path) -> None:
+    """Assert single cells against `snapdyn sweep` of the same settings, and NaN where V < K."""
+    axes = {"classes.vocab_size": np.array([10, 1000]), "classes.num_classes": np.array([2, 99])}
+    shown = replace(PANELS["times"], axes=axes).table().transition_time
+    design = design_of({name: axes[name].tolist() for name in reversed(axes)}, {})
+    sweep = Sweep("times", Path(), "ode", PANELS["times"].settings, design, ("transition_time",), phase=None)
+    np.testing.assert_array_equal(shown, run_sweep(sweep, tmp_path, jobs=1).dataset.transition_time)
+    assert np.isnan(shown).sum() == 1
 
 
 SETTINGS = {
