@@ -1,11 +1,9 @@
 """netCDF files with a digest: written completely or not at all, and read with one error for every kind of damage.
 
-A file is HDF5 data followed by a trailer of 82 bytes: ``snapdyn-digest-1 ``, 64 hexadecimal digits and a line end. HDF5
-ignores what follows its data, so xarray and every other reader of netCDF-4 opens the file. To compute the digits, the
-data is cut into blocks of 1 MiB (the last one may be shorter); the SHA-256 digests of the blocks, of 32 bytes each, are
-concatenated, and the digits are the SHA-256 of the result. Several threads compute the digests of the blocks. The
-digest is checked before HDF5 opens the file: on damaged data the HDF5 library may crash, never return, or return wrong
-numbers.
+A file is HDF5 data followed by a trailer of 81 bytes: ``snapdyn-sha-256 ``, the SHA-256 digest of the data in 64
+hexadecimal digits, and a line end. HDF5 ignores what follows its data, so xarray and every other reader of netCDF-4
+opens the file. The digest is checked before HDF5 opens the file: on damaged data the HDF5 library may crash, never
+return, or return wrong numbers.
 
 The attribute ``format`` of every file gives its kind and the version of its format, such as "snapdyn trajectory 3".
 """
@@ -13,15 +11,13 @@ The attribute ``format`` of every file gives its kind and the version of its for
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from snapdyn.core.errors import InputError, existing_file, shown
 from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
@@ -31,7 +27,7 @@ from snapdyn.dynamics.files.storage import replacing
 if TYPE_CHECKING:
     import xarray
 
-MAGIC = b"snapdyn-digest-1 "
+MAGIC = b"snapdyn-sha-256 "
 TRAILER_SIZE = len(MAGIC) + 64 + 1
 BLOCK = 2**20
 # What h5py, h5netcdf and json raise for damaged files, and constructors for values that do not fit together.
@@ -64,24 +60,14 @@ def write_netcdf(dataset: xarray.Dataset, path: str | os.PathLike[str], file_for
             f"expected at most {MOST_OBJECTS} variables and dimensions in one file, received {objects}; put numbers "
             "that belong together into one array"
         )
-    content = _hdf5(dataset.assign_attrs(format=file_format))
-    with replacing(path) as temporary, temporary.open("wb+") as file:
-        file.write(content)
-        file.flush()
-        file.write(_trailer(file.fileno(), len(content)))
-    return Path(path)
-
-
-def _hdf5(dataset: xarray.Dataset) -> memoryview:
-    """The HDF5 file, made in memory: HDF5 ends the process when the disk is too full for the data in its buffers."""
-    import h5netcdf
-    from xarray.backends import H5NetCDFStore
-
     require_memory("the file", dataset.nbytes, "fewer recorded times")
-    content = io.BytesIO()
-    with _signals_wait(), h5netcdf.File(content, "w", decode_vlen_strings=True) as file:
-        dataset.dump_to_store(H5NetCDFStore(file))
-    return content.getbuffer()
+    with _signals_wait():
+        # In memory: HDF5 ends the process when the disk is too full for the data in its buffers.
+        content = dataset.assign_attrs(format=file_format).to_netcdf(engine="h5netcdf")
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(content)
+        file.write(_trailer(hashlib.sha256(content)))
+    return Path(path)
 
 
 @contextmanager
@@ -100,26 +86,21 @@ def _signals_wait() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _trailer(file: int, size: int) -> bytes:
-    """Trailer for the first `size` bytes of an open file."""
-
-    def digest(start: int) -> bytes:
-        return hashlib.sha256(os.pread(file, min(BLOCK, size - start), start)).digest()
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        each = pool.map if size > BLOCK else map  # a thread for one block costs more than it saves
-        digests = b"".join(each(digest, range(0, size, BLOCK)))
-    return MAGIC + hashlib.sha256(digests).hexdigest().encode() + b"\n"
+def _trailer(digest: Any) -> bytes:
+    return MAGIC + digest.hexdigest().encode() + b"\n"
 
 
 def _doubt(path: str | os.PathLike[str]) -> str:
     """What is wrong with the digest of a file, as a phrase; empty for the right digest."""
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size - TRAILER_SIZE
-        trailer = os.pread(file.fileno(), TRAILER_SIZE, size) if size >= 0 else b""
-        if not trailer.startswith(MAGIC):
-            return "has no digest at its end: it is damaged, or another program wrote it"
-        return "" if trailer == _trailer(file.fileno(), size) else "is damaged: its SHA-256 digest differs"
+        left, digest = os.fstat(file.fileno()).st_size - TRAILER_SIZE, hashlib.sha256()
+        while left > 0 and (part := file.read(min(left, BLOCK))):
+            digest.update(part)
+            left -= len(part)
+        trailer = file.read()
+    if not trailer.startswith(MAGIC):
+        return "has no digest at its end: it is damaged, or another program wrote it"
+    return "" if trailer == _trailer(digest) else "is damaged: its SHA-256 digest differs"
 
 
 @contextmanager
