@@ -66,11 +66,11 @@ class SingleCommonProfile(NamedTuple):
 
 def single_common_profile(classes: SequenceClasses) -> SingleCommonProfile | None:
     """Profile of classes of one query with one common token and equal profiles; None for other classes."""
-    K, P, common = classes.num_classes, classes.P, classes.common_tokens()
+    K, common = classes.num_classes, classes.common_tokens()
     one_query = classes.queries.size == 1 and classes.next_tokens.size == K >= 2 and np.ptp(classes.prior) == 0
-    if not one_query or common.size != 1 or np.ptp(np.diff(P.indptr)):
+    if not one_query or common.size != 1 or np.ptp(np.diff(classes.P.indptr)):
         return None
-    tokens, probabilities = P.indices.reshape(K, -1), P.data.reshape(K, -1)
+    tokens, probabilities = classes.P.indices.reshape(K, -1), classes.P.data.reshape(K, -1)
     is_common = tokens == common[0]
     if not is_common.any(axis=1).all():
         return None

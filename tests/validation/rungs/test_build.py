@@ -67,14 +67,8 @@ def test_the_true_ladder_breaks_only_where_theory_says() -> None:
     assert float(whole().gaps.gap.sel(rung=LEADING, observable="z")[-1]) == pytest.approx(1 / (1 + x), rel=0.02)
 
 
-def _frozen(run: Trajectory) -> Trajectory:
-    start = run.z_initial[CLASSES.z_coordinates]
-    return run.changed(z_support=np.repeat(start[None], run.t.size, axis=0))
-
-
 WRONG: dict[str, tuple[str, Callable[[], list[Trajectory]]]] = {
     "mean field K times too fast": (MEAN_FIELD, lambda: [integrate(MeanField(CLASSES, ETA, K * ETA_Z), whole().t)]),
-    "mean field frozen at its start": (MEAN_FIELD, lambda: [_frozen(whole()[MEAN_FIELD].runs[0])]),
     "descent with the sign of z flipped": (
         DESCENT,
         lambda: [whole()[DESCENT].runs[0].changed(z_support=-whole()[DESCENT].runs[0].z_support)],
@@ -182,9 +176,7 @@ def test_an_unfinished_run_gives_its_message_and_ctrl_c_goes_up() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"t_eval": [-1.0]}, "t_eval"),
         ({"seeds": 1}, "at least 2"),
-        ({"momentum": 1.0}, "momentum"),
         ({"branch": "decodr"}, "did you mean 'decoder'"),
         # Refused inside a rung, which must not pass for the rung's absence.
         ({"batch_size": 10**9}, "batch_size"),

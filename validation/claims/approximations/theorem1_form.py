@@ -63,7 +63,7 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
 
     Each C[n, k] is accurate relative to its own size, which is about 1/V off the diagonal.
     """
-    run = flow(instance, ORIGINAL, method="LSODA", rtol=1e-10, atol=1e-30)
+    run = flow(instance, ORIGINAL, method="LSODA", rtol=1e-10, atol=1e-30, dense=True)
     if run is None:
         return None
     K, next_index = instance.num_classes, instance.classes.next_index
