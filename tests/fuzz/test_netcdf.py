@@ -1,6 +1,5 @@
 """Damaged netCDF files: refused, whatever the damage; without a digest they end within their limit."""
 
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +11,9 @@ from scipy import sparse
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses, TextClasses, Trajectory, load
-from snapdyn.dynamics.files import netcdf
 from snapdyn.dynamics.files.netcdf import TRAILER_SIZE
 from snapdyn.dynamics.traces.reading import read_foreign
+from tests.dynamics.helpers import trailer_of
 from tests.fuzz.conftest import Attack
 from tests.fuzz.processes import Trial, endings_of, refusal
 
@@ -93,10 +92,7 @@ def forged(whole: bytes, rng: np.random.Generator) -> bytes:
     content = bytearray(whole[:-TRAILER_SIZE])
     for place in rng.integers(len(content) - 48, size=rng.integers(1, 4)):
         content[place : place + 48] = bytes(48) if rng.random() < 0.5 else rng.bytes(48)
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.flush()
-        return bytes(content) + netcdf._trailer(file.fileno(), len(content))
+    return bytes(content) + trailer_of(bytes(content))
 
 
 @pytest.mark.parametrize(
