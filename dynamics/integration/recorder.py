@@ -121,7 +121,7 @@ class Recorder:
             readers["loss"] = partial(_joined, losses, 0) if losses else partial(_quietly, _losses_of, system, states)
         elif system.has_loss:
             readers["loss"] = partial(np.full, len(states), np.nan)
-        for name in () if self._z_only else ("invariants", "extra", "observables"):
+        for name in ("invariants", "extra", "observables") if self.count and not self._z_only else ():
             readers[name] = partial(_quietly, getattr(system, name), states)
         return readers
 

@@ -99,14 +99,11 @@ class Trajectory:
 
     Parameters
     ----------
-    z_support, z_initial, loss, invariants, extra, Y, decoder_rows, decoder_outputs, state, observables
-        The quantity, or a function without arguments that makes it. None: the system, or the run, does not have it.
-    speed : callable, optional
-        Makes gamma_n (N, S), for `transition`, where the run keeps no Y.
-    dense : callable, optional
-        Returns the states (n, size) at times (n,) within the run, for `__call__`.
-    classes, t, system, parameters, status, message, stats, events, wall_time, value_names, representatives
-        As the attributes.
+    **values : Any
+        Further attributes. Each of z_support, z_initial, loss, invariants, extra, Y, decoder_rows, decoder_outputs,
+        state and observables is given as its value or as a function without arguments that makes it; None: the system,
+        or the run, does not have it. Two functions are not attributes: `speed` makes gamma_n (N, S) for `transition`
+        where there is no Y, and `dense` returns the states (n, size) at times (n,) within the run.
     """
 
     if TYPE_CHECKING:

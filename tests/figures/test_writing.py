@@ -121,7 +121,7 @@ def test_no_figure_is_drawn_from_half_a_run(
     """Assert that a run that did not reach its last time stops the figure and leaves no file."""
 
     def half(system: System, times: ArrayLike, **options: float) -> Trajectory:
-        return replace(integrate(system, times, **options), status=status, message="stopped half-way")
+        return integrate(system, times, **options).changed(status=status, message="stopped half-way")
 
     monkeypatch.setattr(import_module("snapdyn.dynamics.integration.driver"), "integrate", half)
     with pytest.raises(raised):

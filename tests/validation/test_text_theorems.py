@@ -1,6 +1,5 @@
 """Theorems 2 and 3 counted on classes: roles, shares, gains, overlaps."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +66,7 @@ def test_theorem_2_where_it_holds() -> None:
     assert distinct.rise_by_next_words[0] == 1.0
     assert common.rise_by_next_words[1] == 0.0  # four next words
     assert np.isnan(common.rise_by_next_words[0])
-    flipped = {row.role: row for row in theorem_2_on(replace(run, z_support=-run.z_support))}
+    flipped = {row.role: row for row in theorem_2_on(run.changed(z_support=-run.z_support))}
     assert flipped[ROLES[0]].rise == 0.0
 
 
@@ -75,7 +74,7 @@ def test_shares_are_weighted_by_frequency() -> None:
     """Assert both shares of a run whose logits are set by hand."""
     classes = SequenceClasses([[0.7, 0.2, 0.1]], [0], vocab_size=5)
     run = integrate(MeanField(classes, 1.0, 1.0), [1.0])
-    by_hand = replace(run, z_support=np.array([[1.0, -1.0, 0.0]]))
+    by_hand = run.changed(z_support=np.array([[1.0, -1.0, 0.0]]))
     (row,) = theorem_2_on(by_hand)
     assert (row.rise, row.fall) == pytest.approx((1 / 3, 1 / 3))
     assert (row.weighted_rise, row.weighted_fall) == pytest.approx((0.7, 0.2))

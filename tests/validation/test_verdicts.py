@@ -152,7 +152,7 @@ def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.Monke
     def interrupted(*arguments: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("snapdyn.dynamics.integration.driver._compiled_steps", interrupted)
+    monkeypatch.setattr("snapdyn.dynamics.integration.solvers.DormandPrinceSolver.advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         validate(["theorem1b"])
 

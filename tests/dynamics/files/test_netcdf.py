@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,15 +180,16 @@ def test_an_interrupt_leaves_the_old_file_and_the_process(tmp_path: Path) -> Non
 
 def test_ctrl_c_acts_when_hdf5_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that Ctrl-C within a write comes after HDF5's last byte, that the old file stays, and who handles it."""
-    path, whole, ended = written(tmp_path), xarray.Dataset.dump_to_store, []
+    path, whole, ended = written(tmp_path), xarray.Dataset.to_netcdf, []
     before, handler = path.read_bytes(), signal.getsignal(signal.SIGINT)
 
-    def interrupted(self: xarray.Dataset, store: object) -> None:
+    def interrupted(self: xarray.Dataset, **options: Any) -> Any:
         signal.raise_signal(signal.SIGINT)
-        whole(self, store)  # type: ignore[arg-type]
+        made = whole(self, **options)
         ended.append(True)
+        return made
 
-    monkeypatch.setattr(xarray.Dataset, "dump_to_store", interrupted)
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_netcdf(LABELLED, path, "test 1")
     assert ended == [True]
