@@ -114,7 +114,7 @@ def integrate(
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
         quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
-        (`integration.recorder`) has status "failed" too; the message says from which time on.
+        (`integration.conservation`) has status "failed" too; the message says from which time on.
 
     Raises
     ------

@@ -237,7 +237,7 @@ class System(ABC):
         """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.recorder`). Other invariants are reported and not judged.
+        (`integration.conservation`). Other invariants are reported and not judged.
         """
         return {}
 
