@@ -60,7 +60,7 @@ class Recorder:
     z_only : bool
         Keep no loss, no invariants and no quantities of the system.
     numbers : int
-        Up to so many numbers, whole states are kept.
+        Up to so many numbers, whole states are kept; else so many numbers are read at a time.
 
     Attributes
     ----------
@@ -85,8 +85,7 @@ class Recorder:
         require_memory(
             f"{times.size} saved times of {kept} numbers each", 8.0 * times.size * kept, "fewer times in t_eval"
         )
-        # Losses are in the rows where the integrator knows them.
-        self.rows_at_once = times.size if self.keeps_states else max(1, NUMBERS_AT_ONCE // self.width)
+        self.rows_at_once = times.size if self.keeps_states else max(1, numbers // self.width)
         self.count = 0
         self._states: list[Floats] = []
         self._losses: list[Floats | None] = []

@@ -111,7 +111,7 @@ class SteppedSolver:
         self._begin, self._clock, self._pieces = begin, clock, pieces
         self.steps = self.saved = self.sampled = self._evaluations = 0
         self.t_bound = clock.from_time(pieces[-1].end)
-        self.status = "running"
+        self.status, self._is_at_end = "running", False
         self._next(0.0, state)
 
     def _next(self, start: float, state: Floats) -> None:
@@ -143,14 +143,16 @@ class SteppedSolver:
         """Make steps and saves, as `DormandPrinceSolver.advance` does."""
         rows, row, place, last = len(saves.states), 0, 0, self.steps + most_steps
         while True:
-            ends = int(np.searchsorted(saves.at, self._solver.t, side="right"))
-            if self.status == "finished":
-                ends = saves.at.size
+            ends = saves.at.size if self._is_at_end else int(np.searchsorted(saves.at, self._solver.t, side="right"))
             part = saves.at[self.saved : min(ends, self.saved + rows - row)]
             if part.size:
                 saves.states[row : row + part.size] = self._states(part)[:, : saves.states.shape[1]]
                 row, self.saved = row + part.size, self.saved + part.size
-            if self.status != "running" or self.saved < ends or self.steps == last:
+            if self.saved < ends:  # the rows are full
+                return None
+            if self._is_at_end:
+                self.status = "finished"
+            if self.status == "finished" or self.steps == last:
                 return None
             if samples.at.size and place == samples.at.size:
                 return None
@@ -175,8 +177,7 @@ class SteppedSolver:
         if self._solver.status == "failed" or not np.isfinite(self._solver.y).all():
             return reason or "the state is not finite"
         self.steps, self._interpolant, self._is_at_start = self.steps + 1, None, False
-        if self._solver.status == "finished" and not self._pieces:
-            self.status = "finished"
+        self._is_at_end = self._solver.status == "finished" and not self._pieces
         return None
 
     def _states(self, at: Floats) -> Floats:

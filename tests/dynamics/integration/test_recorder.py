@@ -16,6 +16,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.integration.clock import LATEST_TIME
+from snapdyn.dynamics.integration.driver import NEVER, run
+from snapdyn.dynamics.integration.request import Request
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
 
@@ -128,12 +130,29 @@ def test_decoder_is_saved_on_request() -> None:
     assert np.isnan(ours.loss).all()
 
 
-def test_more_saves_than_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a buffer of 3 rows gives the same run, and that saves are counted once."""
-    times = np.linspace(0.0, 20.0, 50)
-    whole = integrate(mean_field_system(), times, "compiled")
-    monkeypatch.setattr("snapdyn.dynamics.integration.recorder.NUMBERS_AT_ONCE", 3 * mean_field_system().size)
-    parts = integrate(mean_field_system(), times, "compiled")
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("method", ["compiled", "DOP853"])
+def test_states_that_are_not_kept_are_read_on_the_way(name: str, method: str) -> None:
+    """Assert that a run that holds two states at a time has the quantities of one that keeps all, but no transition."""
+    system, request = SYSTEMS[name](), Request(np.linspace(0.0, 20.0, 51), method, reduce=False)
+    whole = run(system, request, NEVER)
+    parts = run(system, request, NEVER, numbers=2 * system.size)
+    assert (parts.stats, parts.status, parts.message) == (whole.stats, "finished", "")
     np.testing.assert_array_equal(parts.z, whole.z)
     np.testing.assert_array_equal(parts.loss, whole.loss)
-    assert parts.stats == whole.stats
+    for kind in ("invariants", "extra"):
+        mine, theirs = getattr(parts, kind), getattr(whole, kind)
+        assert mine.keys() == theirs.keys()
+        for key in mine:
+            np.testing.assert_allclose(mine[key], theirs[key], rtol=1e-12, atol=1e-14)
+    if name == "MeanField":
+        assert np.isfinite(whole.transition).any()
+        with pytest.raises(InputError, match="save_decoder=True"):
+            _ = parts.transition
+
+
+def test_a_wrong_rate_fails_where_states_are_not_kept() -> None:
+    """Assert "failed" for a rate wrong by 1e-8, judged on states at the ends of steps, and "finished" without error."""
+    request = Request(log_times(1e-3, 30.0, 20), "DOP853", reduce=False)
+    for kind, status in ((LeakingDecoder, "failed"), (MeanField, "finished")):
+        assert run(kind(syn_small(), 1.0, 1.0), request, NEVER, numbers=200).status == status
