@@ -1,75 +1,77 @@
-"""`fit`: least squares of a theory on a trace, with standard errors from the linear noise or from seeds."""
+"""`fit`: least squares of a theory on a trace, judged by simulated runs of the theory or by the seeds of the trace."""
 
 from __future__ import annotations
 
 import inspect
 import math
 import warnings
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
-from itertools import product
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import combinations, product
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, choice, instance, shown, whole
-from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.core.errors import InputError, choice, instance, list_of, optional_function, shown, unknown_name, whole
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import System, checked_classes
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.fitting.model import FitModel, least_weighted_squares, profile, simulated_errors
-from snapdyn.validation.fitting.result import (
-    LARGEST_MISFIT,
-    LEVEL_OF_TEST,
-    Errors,
-    Fit,
-    Weights,
-    covariance_of_estimates,
-    errors_from_noise,
-    errors_from_seeds,
+from snapdyn.validation.fitting.bootstrap import (
+    DRAWN,
+    DRAWN_PER_SEED,
+    LEVEL,
+    REFERENCE,
+    Judgement,
+    Noise,
+    Records,
+    judged,
+    noise_of_runs,
+    noise_of_seeds,
+)
+from snapdyn.validation.fitting.result import LARGEST_MISFIT, Fit
+from snapdyn.validation.fitting.theories import (
+    LINEAR,
+    LOGARITHM,
+    ODDS,
+    ClassTheory,
+    OwnTheory,
+    Process,
+    Progress,
+    Theory,
+    least_deviation,
 )
 
 # Start of free rates: eta_Y t_end and eta_Z/eta_Y over these grids.
 CLOCKS = np.geomspace(0.03, 30.0, 13)  # where both rates are given
 SPANS, RATIOS = np.geomspace(1.0, 3000.0, 9), np.geomspace(0.01, 30.0, 8)
-LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
 STARTS, SAME = 4, 0.1  # points of the grid from which minima are sought, and distance of minima that are one
+REACH = 5.0  # factor from the start within which a search stays
+LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
+ROUNDS, NEAR = 3, 0.5  # of simulated runs, until the estimates move by less than this times their errors
 LARGEST_RELATIVE_ERROR = 0.5
-FEWEST_SEEDS = 8
-LARGEST_SQUARE = 1.0  # of what the linear noise expands in
-# The search stays within these factors of its start, the best of the grid, and then of the unweighted estimate.
-FIRST_REACH, LATER_REACH = 5.0, 2.0
+FEWEST_SEEDS, FEWEST_RECORDS = 8, 4
 SMALLEST_CHANGE = 1e-9  # of observations: smaller changes are errors of the integration
-LARGEST_ALLOWANCE = 0.5  # share of the variance of an estimate, above which the interval is said to be too wide
-ROUNDS = 2  # of weights at the latest estimates
-MOST_ON_GRID = 10_000  # updates with which the grid is made in steps: seconds
-# Where the length of the sequences is unknown, these are fitted.
-LENGTHS = (10, 30, 100, 300, math.inf)
-LARGEST_STATE, MOST_OF_LENGTHS = 60, 3000  # state values and updates, for these fits: up to a minute in all
-ALIKE = 2.0  # lengths are not told apart where their squares differ by less than this times the square of the noise
+MOST_VALUES = 20_000  # recorded values that enter a fit
+POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
+GRID = 200  # times at which the change of the theory is followed
+PROGRESS_OF_BUMPS, WIDTH = (0.25, 0.5, 0.75), 0.7  # where smooth misfits lie, and their width in ln t
+MOMENTA, LENGTHS = (0.0, 0.5, 0.9), (10, 30, 100, 300, math.inf)  # that are tried after a rejection
+MOST_SWAPPED = 5  # classes whose order is tried
+BETTER = 0.5  # share of the squares below which another trace or theory is simulated
+START_TOLERANCE = 0.1  # distance of the start, as a share of the change, above which it is named
 AT_THE_LIMIT = (
-    "the search ended at its limit: if a start was given, give another one or none; otherwise the theory or its noise "
-    "does not fit the trace"
+    "the search ended at its limit: if a start was given, give another one or none; otherwise the theory does not fit "
+    "the trace"
 )
 UNKNOWN_LENGTH = (
     "the length of the sequences is unknown, and this theory is for infinitely long ones: with shorter sequences the "
     "estimates may be far off; state seq_len with the trace, T-1 tokens or math.inf"
-)
-STEPS_DIVERGE = (
-    "the finite steps of the trace diverge at the rates of the search, so the flow is fitted; train with smaller "
-    "rates or less momentum"
-)
-NOT_SIMULATED = (
-    "no runs were simulated, so the mean of these finite sequences is an expansion in 1/(T-1): with 20 tokens eta_Y "
-    "was 15 % too low; use errors='simulation'"
-)
-TOO_WIDE = (
-    "the intervals of {} are wider than needed: more than half of their variance is the allowance for the second "
-    "order of the noise; errors='simulation' uses simulated noise instead"
 )
 
 
@@ -86,37 +88,40 @@ class IdentifiabilityWarning(UserWarning):
 
 def fit(
     trace: Trace,
-    classes: SequenceClasses,
+    classes: SequenceClasses | System,
     system: type[System] = MeanField,
     free: Any = ("eta_Y", "eta_Z"),
     eta_Y: float | None = None,
     eta_Z: float | None = None,
     common_probability: float | None = None,
     quantity: str | None = None,
-    errors: str = "auto",
+    errors: str | Process = "simulation",
     z_initial: ArrayLike | None = None,
-    records: int = 24,
+    records: int = 100,
+    progress: Progress | None = None,
 ) -> Fit:
     """Fit parameters of a theory to a trace by least squares, and test whether the residuals are as predicted.
 
-    Residuals of different times are correlated: a run that is ahead stays ahead. So they are weighted by the
-    covariance of all records together, which the linear noise predicts (`fluctuations`); or the standard errors are
-    taken from the scatter of the seeds. The derivation, and how often the intervals contain the truth, are in
-    docs/how_to/traces.md.
+    The errors, the weights and the test come from runs of the theory that are simulated at the estimates, with the
+    seeds, batches, length, momentum and records of the trace: a parametric bootstrap, whose refits are linearised. How
+    often the intervals contain the truth, and how often a true theory is rejected, is in docs/how_to/traces.md.
 
     Parameters
     ----------
     trace : Trace
         The data. If its `seq_len` is a number, MeanField becomes FiniteLengthMeanField. If the length is unknown, the
-        theory is that of infinitely long sequences, and the verdict is never that it describes the trace.
-    classes : SequenceClasses
-        Classes of the sequences. If common_probability is free, the profiles of their common tokens are kept.
+        theory is that of infinitely long sequences, and the verdict is always "not testable".
+    classes : SequenceClasses, or an own system
+        Classes of the sequences; if common_probability is free, the profiles of their common tokens are kept. Or a
+        system of `System.from_sympy` or `System.from_function`, whose observables the trace holds.
     system : type of System
-        MeanField, FiniteLengthMeanField, or another one that is built as system(classes, eta_Y, eta_Z).
+        MeanField, FiniteLengthMeanField, or another one that is built as system(classes, eta_Y, eta_Z). The noise is
+        that of SGD in each case.
     free : sequence of str
         Parameters to estimate, among "eta_Y", "eta_Z" (per batch-size-1 step), "clock" (time of the theory over the
         time by the clock of the trace) and "common_probability" (of all common tokens together, the same in every
-        class). Both rates and the clock cannot be free together: only their products matter.
+        class). Both rates and the clock cannot be free together: only their products matter. For an own system the
+        names of its parameters; the search starts from their values.
     eta_Y : float, optional
         Value of the rate; if it is free, the start of the search (default: found on a grid).
     eta_Z : float, optional
@@ -125,19 +130,18 @@ def fit(
         Start of the search; default that of `classes`.
     quantity : {"attention", "entropy", "loss"}, optional
         What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
-        over each class. The loss is that of the batch of an update, or of more sequences; at finite length it needs
-        errors="seeds".
-    errors : {"auto", "noise", "simulation", "seeds"}
-        "noise": linear-noise covariance, up to 400 state values. "simulation": in addition 200 runs of SGD at the
-        estimates, with the steps, batches and momentum of the trace; it holds also where the second order of the noise
-        matters, whose bias is subtracted. "auto": "simulation" at finite length and where the linear noise gives no
-        sharp verdict, if this takes at most about a minute; else "noise". "seeds": scatter of at least 8 seeds, for
-        any noise; it does not include the shift of the mean by the noise, which is of the order of the rates.
+        over each class. The loss is that of the batch of an update.
+    errors : {"simulation", "seeds"} or callable
+        "simulation": runs of SGD at the estimates, with the steps, batches and momentum of the trace. "seeds": scatter
+        of at least 8 seeds, for any noise that is symmetric; it does not include the shift of the mean by the noise,
+        which is of the order of the rates. For an own system a function (parameters, seed) -> {observable: array over
+        the steps of the trace}, one run with noise; without one, "seeds" is used.
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
     records : int
-        Most records that are used, evenly spaced among those after t = 0 at which every seed has the quantity; at
-        least 4.
+        Most records that are used, evenly spaced among those after t = 0; at least 4.
+    progress : callable (made, all), optional
+        Called while runs are simulated.
 
     Returns
     -------
@@ -147,128 +151,140 @@ def fit(
     ------
     InputError
         A parameter is unknown, or neither free nor given; both rates and the clock are free; the trace does not fit the
-        classes, or is too short; the covariance has more than 400 state values; the theory cannot be integrated at the
-        rates that the search reaches, or simulated runs diverge.
+        classes, or is too short; the theory cannot be integrated at the rates that the search reaches, or simulated
+        runs diverge.
 
     Warns
     -----
     IdentifiabilityWarning
         The trace does not determine a parameter, or does not separate several; or it does not show whether the theory
-        describes it, since the length of its sequences is unknown, or the noise and its allowance hide a misfit of
-        half of the change of the curves.
+        describes it, since the length of its sequences is unknown, or the noise hides a misfit of half of the change of
+        the curves.
 
     Examples
     --------
     >>> import snapdyn as sd
     >>> classes = sd.single_common_token(num_classes=2, num_distinct=2, common_probability=0.3)
     >>> run = sd.sgd(classes, eta_Y=0.02, eta_Z=0.04, steps=2000, batch_size=10, seed=1, record=range(0, 2001, 100))
-    >>> fit = sd.fit(sd.Trace.from_runs(run), classes)
-    >>> {name: round(value, 3) for name, value in fit.estimates.items()}
+    >>> fit = sd.fit(sd.Trace.from_runs(run), classes, eta_Y=0.02, eta_Z=0.04)
+    >>> {name: round(value, 2) for name, value in fit.estimates.items()}
     {'eta_Y': 0.02, 'eta_Z': 0.04}
     >>> fit.describes
     True
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
-    trace = trace.for_classes(checked_classes(classes))
-    choice("errors", errors, ("auto", "noise", "simulation", "seeds"))
-    names = observations.checked_free(free)
-    fixed, start = observations.fixed_and_start(names, eta_Y, eta_Z, common_probability, classes)
-    quantity = observations.chosen_quantity(trace, quantity)
-    system = _checked_system(system, trace.finite_length, names, z_initial is not None)
-    rows = observations.chosen_rows(trace, quantity, whole("records", records, 4))
-    data = observations.of_trace(trace, classes, quantity, rows)
-    if errors == "seeds":
-        _check_seeds(data)
-    z, updates = None if z_initial is None else classes.check_z(z_initial), trace.clock.updates(trace.steps)[rows]
-    model = FitModel(
-        system, classes, names, fixed, quantity, trace.t[rows], trace.finite_length, z, trace.clock, updates
-    )
-    if errors == "simulation" and not model.knows_steps:
-        raise InputError(
-            "expected a trace of the mean field with at most 2,000,000 whole updates for errors='simulation', received "
-            f"another theory ({system.__name__}) or clock ({trace.clock.sentence}); use errors='noise'"
-        )
-
-    if quantity == "loss" and trace.finite_length is not None and errors != "seeds":
-        raise InputError(
-            f"expected errors='seeds' for a fit of the loss at finite length, received errors={errors!r} and "
-            f"seq_len={trace.seq_len}, for which the noise of the loss is not computed; or fit quantity='attention'"
-        )
-    if np.ptp(data, axis=1).max() < SMALLEST_CHANGE:
-        raise InputError(
-            f"expected {quantity} that changes over the records, received one that stays the same; record a longer "
-            "run, or fit another quantity"
-        )
-    seeds = trace.num_seeds
+    optional_function("progress", progress)
+    whole("records", records, FEWEST_RECORDS)
+    if isinstance(classes, System):
+        problem = _of_own(trace, classes, free, errors, records)
+    else:
+        problem = _of_classes(
+            trace, classes, system, free, {"eta_Y": eta_Y, "eta_Z": eta_Z}, common_probability, quantity, errors,
+            z_initial, records,
+        )  # fmt: skip
     try:
-        found = _estimated(model, data.mean(axis=0), start, None if errors == "seeds" else seeds)
-        result, found, used = _errors(data, found, errors)
+        answer = _answer(problem, _minima(problem), progress)
+        sentences = [*_problems(problem, answer), *_after_rejection(problem, answer)]
     except RuntimeError as error:
         raise InputError(
-            f"expected a trace that {system.__name__} can follow at some rates, received one for which {error}; give "
-            "rates to start from (eta_Y, eta_Z), or check the classes and the clock of the trace"
+            f"expected a trace that {problem.name} can follow at some parameters, received one for which {error}; give "
+            "a start (eta_Y, eta_Z), or check the classes and the clock of the trace"
         ) from error
-    model, x, weights = found.model, found.x, found.weights
-    target = data.mean(axis=0) - result.shift
-    doubts = _doubts(result, None if used == "simulation" else weights)
-    values = model.values(x)
-    try:
-        flow = model.run(system, values, model.t)
-    except RuntimeError:  # finite steps may be stable where the flow is too stiff
-        flow = None
-    deviations = np.sqrt(np.diagonal(result.covariance))
-    correlation = result.covariance / np.outer(deviations, deviations)
-    condition = float(np.linalg.cond(correlation))
-    undetermined = _undetermined(names, deviations)
-    problems = _problems(found, target, start, used, seeds, undetermined, trace.seq_len is None) + doubts
-    for sentence in problems:
+    theory, x, test = problem.theory, answer.x, answer.test
+    for sentence in sentences:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
-    wide = [name for name, share in zip(names, result.allowance, strict=True) if share > LARGEST_ALLOWANCE]
+    values, deviations = theory.values(x), np.sqrt(np.diagonal(answer.noise.covariance))
+    slopes = {name: theory.scales[name].slope(values[name]) for name in theory.free}
     return Fit(
-        estimates={name: values[name] for name in names},
-        standard_errors=dict(zip(names, (model.unit(x) * deviations).tolist(), strict=True)),
-        fixed=fixed,
-        allowance=dict(zip(names, result.allowance.tolist(), strict=True)),
-        correlation=correlation,
-        condition=condition,
-        finite_step_bias=dict(zip(names, found.bias.tolist(), strict=True)),
-        p_value=float("nan") if doubts else result.p_value,
-        degrees=result.degrees,
-        errors=used,
-        num_seeds=seeds,
-        clock=trace.clock.sentence,
-        seq_len=trace.seq_len,
-        t=model.t,
-        residuals=data - (found.theory + result.shift),
-        trajectory=flow,
-        visible_misfit=result.misfit,
-        profiler=partial(profile, model, x, target, weights, result.covariance),
-        not_quadratic=bool(undetermined),
-        warnings=[*problems, TOO_WIDE.format(", ".join(wide))] if wide else problems,
+        estimates={name: values[name] for name in theory.free},
+        standard_errors={
+            name: float(slopes[name] * deviation) for name, deviation in zip(theory.free, deviations, strict=True)
+        },
+        fixed=dict(theory.fixed),
+        correlation=answer.noise.covariance / np.outer(deviations, deviations),
+        p_value=test.p_value,
+        visible_misfit=test.misfit,
+        errors=problem.errors,
+        num_seeds=trace.num_seeds,
+        clock=problem.clock,
+        knows_length=problem.knows_length,
+        t=theory.t,
+        residuals=problem.values - answer.expected,
+        largest=problem.largest(answer),
+        trajectory=theory.trajectory(x),
+        scales=theory.scales,
+        profiler=partial(_profile, problem, answer),
+        not_quadratic=bool((deviations > LARGEST_RELATIVE_ERROR).any()),
+        warnings=sentences,
     )
 
 
-class Estimate(NamedTuple):
-    """Estimates, in coordinates, and the quantities from which they were computed.
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A theory and the recorded values (R, N, m) that it is fitted to.
 
-    These are: the model, that of the flow if finite steps diverge; its observations at the estimates (N, m) and their
-    derivatives (N m, k); the bias of the flow (NaN: not known); weights (None: no weights); whether the estimates lie
-    at the limit of the search; and the minima of the sum of squares, the least first, from which the estimates were
-    found.
+    Attributes
+    ----------
+    theory : Theory
+    values : (R, N, m) array
+        NaN where a seed lacks a value.
+    records : Records
+    errors : {"simulation", "seeds"}
+    names : sequence of str
+        Of the m columns.
+    unit : (m,) array
+        In which the columns are compared before their noise is known.
+    starts : list of (k,) arrays
+        Coordinates from which the search starts, the best first.
+    at_zero : (m,) array or None
+        The recorded mean at t = 0.
+    clock : str
+        In words.
+    knows_length : bool
+        Whether the length of the sequences is stated, or plays no role.
+    shifts : bool
+        Whether the simulated runs are those of the theory, so that their mean replaces its curve.
+    name : str
+        Of the theory.
     """
 
-    model: FitModel
-    x: Floats
-    theory: Floats
-    J: Floats
-    bias: Floats
-    weights: Weights | None
-    far: bool
-    minima: list[Minimum]
+    theory: Theory
+    values: Floats
+    records: Records
+    errors: str
+    names: Sequence[str]
+    unit: Floats
+    starts: list[Floats]
+    at_zero: Floats | None
+    clock: str
+    knows_length: bool
+    shifts: bool
+    name: str
 
-    def expected_square(self, num_seeds: int) -> float:
-        """Sum of squares of the residuals of the mean of the seeds that the linear noise predicts."""
-        return 0.0 if self.weights is None else float(np.trace(self.weights.covariance)) / num_seeds
+    @cached_property
+    def mean(self) -> Floats:
+        """Mean of the seeds, (n,)."""
+        return (np.nan_to_num(self.records.flat(self.values)) * self.records.weights).sum(axis=0)
+
+    def largest(self, answer: Answer) -> str:
+        """The value with the largest residual, in words."""
+        i = int(np.abs(answer.test.standardised).argmax())
+        k, j = int(self.records.row[i]), int(self.records.column[i])
+        return (
+            f"{self.names[j]} at t = {self.theory.t[k]:.4g}: the trace has {self.mean[i]:.4g}, the theory "
+            f"{answer.expected[k, j]:.4g}, {abs(answer.test.standardised[i]):.2g} standard deviations away"
+        )
+
+
+class Answer(NamedTuple):
+    """Estimates x in coordinates; expected curves (N, m) of the mean of the seeds; noise, test, and the search."""
+
+    x: Floats
+    expected: Floats
+    noise: Noise
+    test: Judgement
+    minima: list[Minimum]
+    far: bool
 
 
 class Minimum(NamedTuple):
@@ -279,62 +295,153 @@ class Minimum(NamedTuple):
     far: bool
 
 
-def _estimated(model: FitModel, mean: Floats, start: dict[str, float], num_seeds: int | None) -> Estimate:
-    """Estimates from the mean (N, m) of the seeds; without weights if no number of seeds is given."""
-    flow = replace(model, flow=True)
-    if not model.makes_steps:
-        return _weighted(flow, mean, _minima(flow, mean, start), num_seeds)
-    few = model.system is MeanField and model.updates[-1] <= MOST_ON_GRID
-    try:
-        found = _weighted(model, mean, _minima(model if few else flow, mean, start), num_seeds)
-    except RuntimeError:  # the flow may be stable where steps of its size are not
-        return _weighted(flow, mean, _minima(flow, mean, start), num_seeds)
-    alone = least_weighted_squares(flow, mean, found.weights, found.x, found.x, FIRST_REACH)
-    return found._replace(bias=model.unit(found.x) * (alone - found.x))
+def _of_classes(
+    trace: Trace,
+    classes: SequenceClasses,
+    system: type[System],
+    free: Any,
+    rates: dict[str, float | None],
+    common_probability: float | None,
+    quantity: str | None,
+    errors: Any,
+    z_initial: ArrayLike | None,
+    most_records: int,
+) -> Problem:
+    """The problem of a theory of sequence classes."""
+    trace = trace.for_classes(checked_classes(classes))
+    choice("errors", errors, ("simulation", "seeds"))
+    names = observations.checked_free(free)
+    fixed, start = observations.fixed_and_start(names, rates["eta_Y"], rates["eta_Z"], common_probability, classes)
+    quantity = observations.chosen_quantity(trace, quantity)
+    system = _checked_system(system, trace.finite_length, names, z_initial is not None)
+    values = observations.of_trace(trace, classes, quantity)
+    rows = _chosen_rows(values, trace.t, most_records, quantity)
+    theory = ClassTheory(
+        free=names,
+        scales={name: ODDS if name == "common_probability" else LOGARITHM for name in names},
+        fixed=fixed,
+        t=trace.t[rows],
+        system=system,
+        classes=classes,
+        quantity=quantity,
+        clock=trace.clock,
+        updates=trace.clock.updates(trace.steps)[rows],
+        seq_len=trace.finite_length,
+        z_initial=None if z_initial is None else classes.check_z(z_initial),
+    )
+    if errors == "simulation" and not theory.knows_steps:
+        raise InputError(
+            "expected a trace of whole updates, whose training can be simulated, received the clock "
+            f"{trace.clock.sentence!r}; use errors='seeds' with at least {FEWEST_SEEDS} seeds"
+        )
+    problem = Problem(
+        theory=theory,
+        values=values[:, rows],
+        records=_records(values[:, rows], theory.t),
+        errors=errors,
+        names=[observations.value_name(classes, quantity, column) for column in range(values.shape[2])],
+        unit=np.ones(values.shape[2]),
+        starts=[],
+        at_zero=_at_zero(values, trace.t),
+        clock=trace.clock.sentence,
+        knows_length=trace.seq_len is not None,
+        shifts=theory.is_training,
+        name=system.__name__,
+    )
+    _check_values(problem)
+    return replace(problem, starts=_grid(problem, {**fixed, **start}))
 
 
-def _is_far(x: Floats, centre: Floats, reach: float) -> bool:
-    """Whether a search within a factor `reach` has ended at its limit."""
-    return bool(np.abs(x - centre).max() > np.log(reach) - 1e-3)
+def _of_own(trace: Trace, system: System, free: Any, errors: Any, most_records: int) -> Problem:
+    """The problem of a system of the user."""
+    system = instance("classes", system, OwnSystem, "give sequence classes, or a system of System.from_sympy")
+    if trace.observables is None:
+        raise InputError(
+            f"expected a trace of observables of {system.name}, received one of a training run; build it with "
+            "Trace(steps, observables={name: values})"
+        )
+    listed = (free,) if isinstance(free, str) else tuple(free)
+    numbers = {name: value for name, value in system.parameters.items() if isinstance(value, (int, float))}
+    list_of("free", listed, str, at_least=1, different=True)
+    for name in listed:
+        if name not in numbers:
+            raise unknown_name(f"a parameter of {system.name}", name, numbers)
+    for name in trace.observables:
+        choice(f"an observable of {system.name}", name, system.scalar_names())
+    if not callable(errors):
+        choice("errors", errors, ("simulation", "seeds"))
+    values = np.stack(list(trace.observables.values()), axis=-1)
+    rows = _chosen_rows(values, trace.t, most_records, "an observable")
+    theory = OwnTheory(
+        free=listed,
+        scales={name: LOGARITHM if numbers[name] > 0 else LINEAR for name in listed},
+        fixed={name: float(value) for name, value in numbers.items() if name not in listed},
+        t=trace.t[rows],
+        system=system,
+        names=tuple(trace.observables),
+        process=errors if callable(errors) else None,
+        rows=rows,
+    )
+    problem = Problem(
+        theory=theory,
+        values=values[:, rows],
+        records=_records(values[:, rows], theory.t),
+        errors="simulation" if callable(errors) else "seeds",
+        names=list(trace.observables),
+        unit=np.nan_to_num(np.nanmax(values, axis=(0, 1)) - np.nanmin(values, axis=(0, 1))) + 1e-300,
+        starts=[theory.coordinates(numbers)],
+        at_zero=_at_zero(values, trace.t),
+        clock="t is the recorded step, the time of the system",
+        knows_length=True,
+        shifts=True,
+        name=system.name,
+    )
+    _check_values(problem)
+    return problem
 
 
-def _weighted(model: FitModel, mean: Floats, minima: list[Minimum], num_seeds: int | None) -> Estimate:
-    """Estimates from the first of some minima, with weights that are updated at the latest estimates."""
-    start = minima[0].x
-    centre = x = least_weighted_squares(model, mean, None, start, start, FIRST_REACH)
-    weights = None
-    if num_seeds is not None:
-        for _ in range(ROUNDS):
-            weights = model.weights(x, num_seeds)
-            x = least_weighted_squares(model, mean, weights, x, centre, LATER_REACH)
-    theory, derivatives = model.evaluate(x)
-    far = minima[0].far or _is_far(centre, start, FIRST_REACH) or _is_far(x, centre, LATER_REACH)
-    J, unknown = derivatives.reshape(x.size, -1).T, np.full(x.size, np.nan)
-    return Estimate(model, x, theory, J, unknown, weights, far, minima)
+def _chosen_rows(values: Floats, t: Floats, most: int, quantity: str) -> Ints:
+    """At most so many records after t = 0 with a value of some seed, evenly spaced."""
+    used = np.flatnonzero((t > 0) & np.isfinite(values).any(axis=(0, 2)))
+    whole(f"the number of records of {quantity} after t = 0", used.size, FEWEST_RECORDS, advice="record more often")
+    most = max(FEWEST_RECORDS, min(most, MOST_VALUES // values.shape[2], used.size))
+    return used[np.unique(np.linspace(0, used.size - 1, most).astype(int))]
 
 
-def _errors(data: Floats, found: Estimate, errors: str) -> tuple[Errors, Estimate, str]:
-    """Errors of the estimates; the estimates, less the bias by simulated runs; and the method that was used."""
-    residuals = (data - found.theory).reshape(len(data), -1)
-    model, weights = found.model, found.weights
-    if weights is None:
-        change = model.change(found.x).ravel()
-        return errors_from_seeds(residuals, found.J, change), found, "seeds"
-    linear = errors_from_noise(residuals, found.J, weights)
-    # The mean at finite length is of second order in 1/(T-1): with 20 tokens eta_Y was 15 % too low.
-    blunt = model.seq_len is not None or bool((linear.allowance > LARGEST_ALLOWANCE).any())
-    if errors == "noise" or (
-        errors == "auto" and not (model.simulation_is_short and (blunt or _doubts(linear, weights)))
-    ):
-        return linear, found, "noise"
-    try:
-        simulated = simulated_errors(model, found.x, found.J, found.theory, data, weights)
-    except RuntimeError:
-        if errors == "simulation":
-            raise
-        return linear, found, "noise"
-    x = found.x - simulated.bias
-    return simulated, found._replace(x=x, theory=model.evaluate(x)[0]), "simulation"
+def _records(values: Floats, t: Floats) -> Records:
+    """Which of the values (R, N, m) are recorded."""
+    recorded = np.isfinite(values)
+    row, column = np.nonzero(recorded.any(axis=0))
+    weights = recorded[:, row, column].astype(float)
+    return Records(row, column, np.log(t[row]), weights / weights.sum(axis=0))
+
+
+def _at_zero(values: Floats, t: Floats) -> Floats | None:
+    """Mean of the seeds at t = 0; None if some value is not recorded there."""
+    found = values[:, t == 0].mean(axis=0)
+    return found[0] if len(found) and np.isfinite(found).all() else None
+
+
+def _check_values(problem: Problem) -> None:
+    """Raise InputError for a trace that stays the same, and for too few seeds where the errors come from them."""
+    mean, records = problem.mean, problem.records
+    changes = max(np.ptp(mean[records.column == column]) for column in np.unique(records.column))
+    if changes < SMALLEST_CHANGE:
+        raise InputError(
+            "expected values that change over the records, received some that stay the same; record a longer run, or "
+            "fit another quantity"
+        )
+    if problem.errors == "seeds":
+        values = records.flat(problem.values)
+        advice = "give more seeds, or simulate the noise (errors)"
+        whole("the number of seeds of a trace with errors='seeds'", len(values), FEWEST_SEEDS, advice=advice)
+        if np.isnan(values).any():
+            raise InputError(
+                "expected every value of every seed with errors='seeds', received blank ones (NaN); leave out records "
+                "that some seeds lack, or simulate the noise (errors)"
+            )
+        if np.ptp(values, axis=0).max() == 0.0:
+            raise InputError(f"expected seeds that differ, received {len(values)} equal ones; simulate the noise")
 
 
 def _checked_system(
@@ -357,200 +464,265 @@ def _checked_system(
     return system
 
 
-def _check_seeds(data: Floats) -> None:
-    """Raise InputError if the observations (R, N, m) come from too few seeds, or from equal ones."""
-    whole("the number of seeds of a trace with errors='seeds'", len(data), FEWEST_SEEDS, advice="use errors='noise'")
-    if np.ptp(data, axis=0).max() == 0.0:
-        raise InputError(f"expected seeds that differ, received {len(data)} equal ones; use errors='noise'")
+def _grid(problem: Problem, given: dict[str, float]) -> list[Floats]:
+    """Coordinates of the best span eta_Y t_end for each ratio of a grid of rates, best first; given rates are kept."""
+    theory, t_end = problem.theory, float(problem.theory.t[-1])
+    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
+    clocks = CLOCKS if "clock" in theory.free and {"eta_Y", "eta_Z"} <= given.keys() else [given.get("clock", 1.0)]
+    best: dict[tuple[float, float], tuple[float, Floats]] = {}
+    for span, clock in product(spans, clocks):
+        rate = span / t_end
+        for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
+            trial = theory.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate, "clock": clock})
+            try:
+                values = problem.records.flat(theory.flow(trial, theory.t))
+            except RuntimeError:
+                continue
+            distance = float(((values - problem.mean) ** 2).sum())
+            if (ratio, clock) not in best or distance < best[ratio, clock][0]:
+                best[ratio, clock] = distance, trial
+    return [trial for _, trial in sorted(best.values(), key=lambda each: each[0])][:STARTS]
 
 
-def _problems(
-    found: Estimate,
-    target: Floats,
-    start: dict[str, float],
-    used: str,
-    num_seeds: int,
-    undetermined: list[str],
-    unknown_length: bool,
-) -> list[str]:
-    """What is not determined and what would help; sentences on the length, on other minima, and on the search."""
-    model, problems = found.model, list(undetermined)
-    if model.seq_len is not None and used != "simulation":
-        problems.append(NOT_SIMULATED)
-    if undetermined and found.weights is not None:
-        problems.append(_what_would_help(model, found.x, num_seeds))
-    if unknown_length:
-        weighted = found.weights is not None
-        problems.append(_of_unknown_length(model, target, start, num_seeds if weighted else None))
-    if rivals := _rivals(found, target):
-        problems.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; add later records")
-    if found.far:
-        problems.append(AT_THE_LIMIT)
-    if model.flow and replace(model, flow=False).makes_steps:
-        problems.append(STEPS_DIVERGE)
-    return problems
-
-
-def _rivals(found: Estimate, target: Floats) -> list[str]:
-    """Estimates at other minima that the weighted squares do not exclude."""
-    model, weights, rivals = found.model, found.weights, []
-    if weights is None:
-        return []
-
-    def squares(theory: Floats) -> float:
-        r = weights.whiten((target - theory).ravel())
-        return float(r @ r)
-
-    for other in found.minima[1:]:
-        try:
-            x = least_weighted_squares(model, target, weights, other.x, other.x, LATER_REACH)
-            rise = squares(model.predicted(x)) - squares(found.theory)
-        except RuntimeError:
-            continue
-        if rise < LARGEST_RISE and np.abs(x - found.x).max() > SAME:
-            rivals.append(_in_words(model, x))
-    return rivals
-
-
-def _undetermined(names: tuple[str, ...], deviations: Floats) -> list[str]:
-    """Sentences on the parameters that the trace does not determine."""
-    found = []
-    for name, deviation in zip(names, deviations, strict=True):
-        if deviation > LARGEST_RELATIVE_ERROR:
-            what = "logit" if name == "common_probability" else "logarithm"
-            found.append(
-                f"{name} is not determined: the standard error of its {what} is {deviation:.2g}; fix it, or record at "
-                "other times"
-            )
-    return found
-
-
-def _what_would_help(model: FitModel, x: Floats, num_seeds: int) -> str:
-    """Which other records would determine the parameters better, by the linear noise at the estimates."""
-
-    def largest_error(trial: FitModel) -> float:
-        weights = trial.weights(x, num_seeds)
-        J = trial.evaluate(x)[1].reshape(x.size, -1).T
-        return float(np.sqrt(np.diagonal(covariance_of_estimates(J, weights)).max()))
-
-    others = [name for name in observations.QUANTITIES if name != model.quantity]
-    trials = {f"{name} at the same times": replace(model, quantity=name) for name in others}
-    for factor in (3, 10):
-        later = replace(model, t=factor * model.t, updates=factor * model.updates)
-        trials[f"records up to {factor} times as late"] = later
-    errors: dict[str, float] = {}
-    for words, trial in {"": model, **trials}.items():
-        try:
-            errors[words] = largest_error(trial)
-        except (InputError, RuntimeError, np.linalg.LinAlgError):
-            continue
-    best = min(errors, key=errors.__getitem__, default="")
-    if not best or "" not in errors or errors[best] > 0.5 * errors[""]:
-        return "neither another quantity nor records up to 10 times as late would halve the largest standard error"
-    return f"{best} would divide the largest standard error by about {errors[''] / errors[best]:.2g}"
-
-
-def _of_unknown_length(model: FitModel, target: Floats, start: dict[str, float], num_seeds: int | None) -> str:
-    """The warning of an unknown length of sequences, and the lengths that describe the trace best."""
-    size = model.classes.P.data.size + model.classes.num_tokens * (model.classes.next_tokens.size + 1)
-    fitted = model.system is MeanField and "common_probability" not in model.free and model.quantity != "loss"
-    if not fitted or num_seeds is None or size > LARGEST_STATE or model.updates[-1] > MOST_OF_LENGTHS:
-        return UNKNOWN_LENGTH
-    found: dict[float, Estimate] = {}
-    for length in LENGTHS:
-        trial = model
-        if math.isfinite(length):
-            trial = replace(model, system=FiniteLengthMeanField, seq_len=int(length))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExpansionWarning)
-                found[length] = _estimated(trial, target, start, num_seeds)
-        except (InputError, RuntimeError, np.linalg.LinAlgError):
-            continue
-    if len(found) < 2:
-        return UNKNOWN_LENGTH
-    square = {length: float(((target - each.theory) ** 2).sum()) for length, each in found.items()}
-    best = min(square, key=square.__getitem__)
-    highest = square[best] + ALIKE * found[best].expected_square(num_seeds)
-    near = [length for length in found if length != best and square[length] <= highest]
-    others = f"; the trace does not tell them from {_lengths(near)}" if near else ", better than the others"
-    return (
-        f"{UNKNOWN_LENGTH}. Of sequences of {_lengths(found)} tokens, those of {_lengths([best])} describe the trace "
-        f"best, with {_in_words(model, found[best].x)}{others}"
-    )
-
-
-def _lengths(lengths: Iterable[float]) -> str:
-    return ", ".join("infinitely many" if math.isinf(length) else f"{length:g}" for length in lengths)
-
-
-def _in_words(model: FitModel, x: Floats) -> str:
-    values = model.values(x)
-    return ", ".join(f"{name} = {values[name]:.3g}" for name in model.free)
-
-
-def _doubts(errors: Errors, weights: Weights | None) -> list[str]:
-    """Why the test allows no verdict, if it allows none; `weights` are those of the linear noise, if it is used."""
-    if weights is not None and weights.largest_square > LARGEST_SQUARE:
-        return [
-            "the noise expected at the estimates is too large for its expansion (square "
-            f"{weights.largest_square:.3g}, above {LARGEST_SQUARE:g}): neither the standard errors nor the test are "
-            "valid; use errors='simulation'"
-        ]
-    if errors.p_value >= LEVEL_OF_TEST and errors.misfit > LARGEST_MISFIT:
-        hidden, help_ = "noise", "more seeds, larger batches or later records"
-        if weights is not None:
-            hidden, help_ = "noise, the allowance for its second order", f"errors='simulation', {help_}"
-        return [
-            f"the test has no power: the {hidden} and the free parameters hide a misfit up to {errors.misfit:.2g} "
-            f"times the change of the curves; use {help_}"
-        ]
-    return []
-
-
-def _minima(model: FitModel, data: Floats, start: dict[str, float]) -> list[Minimum]:
-    """Minima of the sum of squares from the best points of a grid of rates, the least first.
+def _minima(problem: Problem) -> list[Minimum]:
+    """Minima of the sum of squares from the starts, the least first.
 
     Early curves determine only eta_Y eta_Z, so the sum of squares has a valley along the ratio of the rates, with
     several minima.
     """
     found: list[Minimum] = []
-    for trial in grid_points(model, data, start)[:STARTS]:
+    for start in problem.starts:
         try:
-            x = least_weighted_squares(model, data, None, trial, trial, FIRST_REACH)
-            square = float(((model.predicted(x) - data) ** 2).sum())
+            x, far = least_deviation(problem.theory, partial(_plain_deviation, problem), start, REACH)
+            square = float((_plain_deviation(problem, problem.theory.curves(x)) ** 2).sum())
         except RuntimeError:
             continue
         if all(np.abs(x - other.x).max() > SAME for other in found):
-            found.append(Minimum(square, x, _is_far(x, trial, FIRST_REACH)))
+            found.append(Minimum(square, x, far))
     if not found:
-        raise RuntimeError(
-            "the theory cannot be integrated from any starting rates of the search; give other eta_Y and eta_Z"
-        )
-    moved = max(float(np.abs(model.change(minimum.x)).max()) for minimum in found)
-    if moved < SMALLEST_CHANGE:
-        raise InputError(
-            f"expected a theory that moves up to the last record, received a change of {model.quantity} of "
-            f"{moved:.2g}, which is rounding; record a longer run, or fit another quantity"
-        )
+        raise RuntimeError("the theory cannot be integrated from any start of the search")
     return sorted(found, key=lambda minimum: minimum.square)
 
 
-def grid_points(model: FitModel, data: Floats, start: dict[str, float]) -> list[Floats]:
-    """Coordinates of the best span eta_Y t_end for each ratio of a grid of rates, best first; given rates are kept."""
-    given = {**model.fixed, **start}
-    t_end = float(model.t[-1])
-    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
-    clocks = CLOCKS if "clock" in model.free and {"eta_Y", "eta_Z"} <= given.keys() else [given.get("clock", 1.0)]
-    best: dict[tuple[float, float], tuple[float, Floats]] = {}
-    for span, clock in product(spans, clocks):
-        rate = span / t_end
-        for ratio in [given["eta_Z"] / rate] if "eta_Z" in given else RATIOS:
-            trial = model.coordinates({**given, "eta_Y": rate, "eta_Z": ratio * rate, "clock": clock})
-            try:
-                distance = float(((model.predicted(trial) - data) ** 2).sum())
-            except RuntimeError:
-                continue
-            if (ratio, clock) not in best or distance < best[ratio, clock][0]:
-                best[ratio, clock] = distance, trial
-    return [trial for _, trial in sorted(best.values(), key=lambda each: each[0])]
+def _plain_deviation(problem: Problem, curves: Floats) -> Floats:
+    return (problem.mean - problem.records.flat(curves)) / problem.unit[problem.records.column]
+
+
+def _answer(problem: Problem, minima: list[Minimum], progress: Progress | None) -> Answer:
+    """Estimates with weights from the noise at the estimates, and their test."""
+    theory, records, x, far = problem.theory, problem.records, minima[0].x, minima[0].far
+    runs = REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values))
+    for _ in range(ROUNDS):
+        curves, derivatives = theory.curves(x), theory.derivatives(x)
+        J, changes = records.flat(derivatives).T, np.concatenate([[curves - theory.start(x)], derivatives])
+        shift = np.zeros_like(curves)
+        if problem.errors == "seeds":
+            seeds = records.flat(problem.values)
+            noise = noise_of_seeds(seeds, seeds - records.flat(curves), records, changes, J)
+        else:
+            simulated = theory.simulated(x, runs, progress)
+            noise = noise_of_runs(records.flat(simulated), records, changes, J)
+            if problem.shifts:
+                shift = simulated[:REFERENCE].mean(axis=0) - curves
+        target = problem.mean - records.flat(shift)
+        before = x
+        x, at_limit = least_deviation(theory, partial(_weighted_deviation, noise, records, target), before, REACH)
+        far |= at_limit
+        if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance))).all():
+            break
+    expected = theory.curves(x) + shift
+    if problem.errors == "seeds":
+        noise = noise_of_seeds(seeds, seeds - records.flat(expected), records, changes, J)
+    test = judged(noise, problem.mean - records.flat(expected), _bumps(problem, x))
+    return Answer(x, expected, noise, test, minima, far)
+
+
+def _weighted_deviation(noise: Noise, records: Records, target: Floats, curves: Floats) -> Floats:
+    return noise.whitening @ (target - records.flat(curves))
+
+
+def _bumps(problem: Problem, x: Floats) -> Floats:
+    """Smooth misfits (b, n) as large as the whole change, at times at which parts of the change are made.
+
+    They depend on the theory and on the last record, not on the records between, so that the misfits that traces with
+    more and with fewer records notice can be compared.
+    """
+    theory, records = problem.theory, problem.records
+    try:
+        t = np.geomspace(1e-4, 1.0, GRID) * theory.t[-1]
+        change = theory.flow(x, t) - theory.start(x)
+    except RuntimeError:  # finite steps may be stable where the flow is too stiff
+        t, change = theory.t, theory.curves(x) - theory.start(x)
+    size = np.abs(change)
+    whole_change = change[size.argmax(axis=0), np.arange(size.shape[1])]
+    done = np.maximum.accumulate((size / problem.unit).sum(axis=1))
+    if done[-1] < SMALLEST_CHANGE:
+        raise RuntimeError("the theory does not move up to the last record")
+    centres = np.log(t[[int(np.searchsorted(done, share * done[-1])) for share in PROGRESS_OF_BUMPS]])
+    return whole_change[records.column] * np.exp(-0.5 * ((records.log_t - centres[:, None]) / WIDTH) ** 2)
+
+
+def _problems(problem: Problem, answer: Answer) -> list[str]:
+    """What the trace does not determine, and what makes the estimates doubtful."""
+    theory, found = problem.theory, []
+    for name, variance in zip(theory.free, np.diagonal(answer.noise.covariance), strict=True):
+        if variance > LARGEST_RELATIVE_ERROR**2 and theory.scales[name] is not LINEAR:
+            what = "logit" if name == "common_probability" else "logarithm"
+            found.append(
+                f"{name} is not determined: the standard error of its {what} is {math.sqrt(variance):.2g}; fix it, or "
+                "record at other times"
+            )
+    if not problem.knows_length:
+        found.append(UNKNOWN_LENGTH)
+    if answer.test.p_value >= LEVEL and answer.test.misfit > LARGEST_MISFIT:
+        found.append(
+            f"the test has no power: the noise and the free parameters hide a misfit up to {answer.test.misfit:.2g} "
+            "times the change of the curves; use more seeds or larger batches"
+        )
+    if rivals := _rivals(problem, answer):
+        found.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; add later records")
+    if answer.far:
+        found.append(AT_THE_LIMIT)
+    return found
+
+
+def _rivals(problem: Problem, answer: Answer) -> list[str]:
+    """Estimates at other minima that the weighted squares do not exclude."""
+    theory, shift = problem.theory, answer.expected - problem.theory.curves(answer.x)
+    target = problem.mean - problem.records.flat(shift)
+    deviation = partial(_weighted_deviation, answer.noise, problem.records, target)
+    least, rivals = _square(deviation(theory.curves(answer.x))), []
+    unit = float(np.mean(_units(answer.noise)))
+    for other in answer.minima[1:]:
+        try:
+            x, _ = least_deviation(theory, deviation, other.x, REACH)
+            rise = (_square(deviation(theory.curves(x))) - least) / unit
+        except RuntimeError:
+            continue
+        if rise < LARGEST_RISE and np.abs(x - answer.x).max() > SAME:
+            rivals.append(_in_words(theory, x))
+    return rivals
+
+
+def _square(values: Floats) -> float:
+    return float(values @ values)
+
+
+def _units(noise: Noise) -> Floats:
+    """(k,) variances of the estimates over those for which the whitened squares rise by 1 at one standard error."""
+    A = noise.whitening @ noise.J
+    return np.diagonal(noise.covariance) / np.diagonal(np.linalg.pinv(A.T @ A))
+
+
+def _in_words(theory: Theory, x: Floats) -> str:
+    values = theory.values(x)
+    return ", ".join(f"{name} = {values[name]:.3g}" for name in theory.free)
+
+
+def _after_rejection(problem: Problem, answer: Answer) -> list[str]:
+    """What else would describe a trace that is not described, or whose length is unknown."""
+    theory = problem.theory
+    if not isinstance(theory, ClassTheory) or (answer.test.p_value >= LEVEL and problem.knows_length):
+        return []
+    sentences = []
+    if problem.at_zero is not None:
+        start = theory.start(answer.x)
+        off = np.abs(problem.at_zero - start).max() / np.abs(answer.expected - start).max()
+        if off > START_TOLERANCE:
+            sentences.append(
+                f"the trace starts {off:.2g} times the change away from the start of this theory; check the "
+                "distribution P, V and the start of the training (z_initial)"
+            )
+    s = np.abs(problem.mean - problem.records.flat(answer.expected)) / np.maximum(
+        np.abs(answer.test.standardised), 1e-9
+    )
+    tried: dict[str, float] = {}
+    found: dict[str, tuple[Problem, Floats]] = {}
+    for words, other in _alternatives(problem):
+        deviation = partial(_deviation_in_units, other, s)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ExpansionWarning)
+                x, _ = least_deviation(other.theory, deviation, answer.x, REACH)
+                tried[words] = _square(deviation(other.theory.curves(x)))
+            found[words] = other, x
+        except (InputError, RuntimeError):
+            continue
+    own = _square((problem.mean - problem.records.flat(answer.expected)) / s)
+    listed = ", ".join(tried)
+    best = min(tried, key=tried.__getitem__, default="")
+    if not best or tried[best] > BETTER * own:
+        return [*sentences, *([f"not better: {listed}"] if tried else [])]
+    other, x = found[best]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExpansionWarning)
+        try:
+            judged_other = _answer(other, [Minimum(0.0, x, False)], None)
+        except RuntimeError:
+            return [*sentences, f"closer, but not simulated: {best}"]
+    p = judged_other.test.p_value
+    verdict = "describes the trace" if p >= LEVEL else "is closer, and is rejected too"
+    return [
+        *sentences,
+        f"the same theory with {best} {verdict} (p = {p:.2g}, {_in_words(other.theory, judged_other.x)}); tried: "
+        f"{listed}",
+    ]
+
+
+def _deviation_in_units(problem: Problem, s: Floats, curves: Floats) -> Floats:
+    return (problem.mean - problem.records.flat(curves)) / s
+
+
+def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """What may be stated wrongly with a trace: momentum, length, the base of logarithms, the order of classes."""
+    theory = problem.theory
+    assert isinstance(theory, ClassTheory)
+    if theory.system in (MeanField, FiniteLengthMeanField) and "common_probability" not in theory.free:
+        for length in LENGTHS:
+            finite = None if math.isinf(length) else int(length)
+            if finite != theory.seq_len:
+                system = MeanField if finite is None else FiniteLengthMeanField
+                words = "infinitely long sequences" if finite is None else f"sequences of {finite} tokens"
+                yield words, replace(problem, theory=replace(theory, system=system, seq_len=finite))
+    if theory.knows_steps and problem.knows_length:
+        for momentum in MOMENTA:
+            if momentum != theory.clock.momentum:
+                clock = replace(theory.clock, momentum=momentum)
+                t = clock.to_time(theory.updates * (theory.clock.batch_size if clock.counts == "sequences" else 1))
+                other = replace(problem, theory=replace(theory, clock=clock, t=t))
+                yield f"momentum {momentum:g}", replace(other, records=_records(problem.values, t))
+    if theory.quantity in ("loss", "entropy"):
+        yield "bits in place of nats", replace(problem, values=problem.values * math.log(2.0))
+    columns = problem.values.shape[2]
+    if theory.quantity == "entropy" and columns <= MOST_SWAPPED:
+        for a, b in combinations(range(columns), 2):
+            order = np.arange(columns)
+            order[[a, b]] = b, a
+            values = problem.values[:, :, order]
+            other = replace(problem, values=values, records=_records(values, theory.t))
+            yield f"classes {a} and {b} exchanged", other
+
+
+def _profile(problem: Problem, answer: Answer, name: str) -> tuple[Floats, Floats]:
+    """Profile of the weighted squares over one parameter, as `Fit.profile` returns it."""
+    theory, x, noise = problem.theory, answer.x, answer.noise
+    target = problem.mean - problem.records.flat(answer.expected - theory.curves(x))
+    deviation = partial(_weighted_deviation, noise, problem.records, target)
+    j, middle = theory.free.index(name), POINTS // 2
+    others = [i for i in range(x.size) if i != j]
+    deviation_of_x = math.sqrt(noise.covariance[j, j])
+    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * deviation_of_x, np.log(LARGEST_FACTOR))
+    points, squares = np.tile(x, (POINTS, 1)), np.full(POINTS, np.inf)
+    points[:, j] += offsets
+    for k in (*range(middle, -1, -1), *range(middle + 1, POINTS)):
+        point, near = points[k], points[k if k == middle else k + 1 if k < middle else k - 1]
+        point[others] = near[others]
+        try:
+            if others and k != middle:
+                rest = theory.without(name, theory.values(point)[name])
+                point[others], _ = least_deviation(rest, deviation, near[others], REACH)
+            squares[k] = _square(deviation(theory.curves(point)))
+        except RuntimeError:
+            continue
+    values = np.array([theory.values(point)[name] for point in points])
+    return values, (squares - squares[middle]) / _units(noise)[j]
