@@ -9,7 +9,7 @@ of the smaller of their two p-values among the noise of means of as many seeds, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -65,16 +65,33 @@ class Noise:
         Contrasts with unit variance, whose square is minimised.
     J : (n, k) array
         Derivatives of the recorded values by the coordinates of the free parameters.
-    deviations : (B, n) array
-        Noise of the mean of the seeds, B draws.
-    covariance : (k, k) array
-        Of the estimates.
+    draws : (B, n) array
+        Noise of the mean of the seeds, with which the residuals are compared.
+    scatter : (B, n) array
+        Noise of the mean of the seeds, from which the errors of estimates follow.
     """
 
     whitening: Floats
     J: Floats
-    deviations: Floats
-    covariance: Floats
+    draws: Floats
+    scatter: Floats
+
+    def covariance(self, weights: Floats) -> Floats:
+        """Covariance (k, k) of the estimates that minimise the square of `weights` (q, n) times the residuals."""
+        return np.atleast_2d(np.cov(estimator(weights, self.J) @ self.scatter.T))
+
+    def with_signs(self, residuals: Floats) -> Noise:
+        """As many draws as there are signs of the residuals (R, n) of the seeds: each is as likely with the other sign.
+
+        The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
+        are. So the test is exact for any noise that is symmetric.
+        """
+        R = len(residuals)
+        if R <= MOST_SIGNS:
+            signs = np.array(list(product((1.0, -1.0), repeat=R)))
+        else:
+            signs = np.random.default_rng(SEED).choice([1.0, -1.0], size=(DRAWS, R))
+        return replace(self, draws=signs @ residuals / R)
 
     def left(self, values: Floats) -> Floats:
         """Values (..., n) without the part that a change of the parameters explains."""
@@ -111,43 +128,28 @@ def noise_of_runs(runs: Floats, records: Records, curves: Floats, J: Floats) -> 
     covariance = np.atleast_2d(np.cov(reference @ contrasts.T, rowvar=False))
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = np.linalg.solve(np.linalg.cholesky(covariance), contrasts)
-    deviations = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
-    return Noise(whitening, J, deviations, np.atleast_2d(np.cov(estimator(whitening, J) @ deviations.T)))
+    draws = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
+    return Noise(whitening, J, draws, draws)
 
 
-def noise_of_seeds(seeds: Floats, residuals: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
-    """Noise from the seeds of a trace: each residual of a seed is as likely to have the other sign.
-
-    The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
-    are. So the test is exact for any noise that is symmetric.
-
-    Parameters
-    ----------
-    seeds, residuals : (R, n) arrays
-        Recorded values, and what is left of them at the estimates.
-    records : Records
-    curves : (c, N, m) array
-        As in `noise_of_runs`.
-    J : (n, k) array
-
-    Returns
-    -------
-    Noise
-    """
-    contrasts, R = smooth_contrasts(records, curves, seeds, J), len(seeds)
+def noise_of_seeds(seeds: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+    """Noise from the seeds of a trace, (R, n); `curves` and `J` as in `noise_of_runs`."""
+    contrasts = smooth_contrasts(records, curves, seeds, J)
     scatter = (seeds @ contrasts.T).std(axis=0, ddof=1)
     whitening = contrasts / np.maximum(scatter, RIDGE * scatter.max())[:, None]
-    if R <= MOST_SIGNS:
-        signs = np.array(list(product((1.0, -1.0), repeat=R)))
-    else:
-        signs = np.random.default_rng(SEED).choice([1.0, -1.0], size=(DRAWS, R))
-    covariance = np.atleast_2d(np.cov(estimator(whitening, J) @ seeds.T)) / R
-    return Noise(whitening, J, signs @ residuals / R, covariance)
+    centred = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
+    return Noise(whitening, J, centred, centred)
 
 
-def estimator(whitening: Floats, J: Floats) -> Floats:
+def weighted(weights: Floats, values: Floats) -> Floats:
+    """Weights (q, n) or (n,) times values (n,) or (n, k)."""
+    return weights @ values if weights.ndim == 2 else (weights * values.T).T
+
+
+def estimator(weights: Floats, J: Floats) -> Floats:
     """(k, n): change of the estimates by a change of the values, to first order."""
-    return np.linalg.pinv(whitening @ J) @ whitening
+    inverse = np.linalg.pinv(weighted(weights, J))
+    return inverse @ weights if weights.ndim == 2 else inverse * weights
 
 
 def _drawn_means(centred: Floats, weights: Floats) -> Floats:
@@ -192,7 +194,7 @@ def smooth_contrasts(records: Records, curves: Floats, runs: Floats, J: Floats) 
 
 def judged(noise: Noise, residuals: Floats, bumps: Floats) -> Judgement:
     """Test residuals (n,) of the mean of the seeds at the estimates; `bumps` (b, n) are misfits of the whole change."""
-    drawn, found, bumps = (noise.left(values) for values in (noise.deviations, residuals, bumps))
+    drawn, found, bumps = (noise.left(values) for values in (noise.draws, residuals, bumps))
     s = drawn.std(axis=0)
     s = np.maximum(s, FLOOR * max(float(np.abs(bumps).max()), float(s.max())))
     null = _statistics(drawn / s, drawn @ noise.whitening.T)

@@ -33,6 +33,7 @@ from snapdyn.validation.fitting.bootstrap import (
     judged,
     noise_of_runs,
     noise_of_seeds,
+    weighted,
 )
 from snapdyn.validation.fitting.result import LARGEST_MISFIT, Fit
 from snapdyn.validation.fitting.theories import (
@@ -193,7 +194,7 @@ def fit(
     theory, x, test = problem.theory, answer.x, answer.test
     for sentence in sentences:
         warnings.warn(sentence, IdentifiabilityWarning, stacklevel=2)
-    values, deviations = theory.values(x), np.sqrt(np.diagonal(answer.noise.covariance))
+    values, deviations = theory.values(x), np.sqrt(np.diagonal(answer.covariance))
     slopes = {name: theory.scales[name].slope(values[name]) for name in theory.free}
     return Fit(
         estimates={name: values[name] for name in theory.free},
@@ -201,7 +202,7 @@ def fit(
             name: float(slopes[name] * deviation) for name, deviation in zip(theory.free, deviations, strict=True)
         },
         fixed=dict(theory.fixed),
-        correlation=answer.noise.covariance / np.outer(deviations, deviations),
+        correlation=answer.covariance / np.outer(deviations, deviations),
         p_value=test.p_value,
         visible_misfit=test.misfit,
         errors=problem.errors,
@@ -266,6 +267,11 @@ class Problem:
         """Mean of the seeds, (n,)."""
         return (np.nan_to_num(self.records.flat(self.values)) * self.records.weights).sum(axis=0)
 
+    @property
+    def plain(self) -> Floats:
+        """Weights (n,) where the noise plays no role."""
+        return 1.0 / self.unit[self.records.column]
+
     def largest(self, answer: Answer) -> str:
         """The value with the largest residual, in words."""
         i = int(np.abs(answer.test.standardised).argmax())
@@ -277,14 +283,29 @@ class Problem:
 
 
 class Answer(NamedTuple):
-    """Estimates x in coordinates; expected curves (N, m) of the mean of the seeds; noise, test, and the search."""
+    """Estimates x in coordinates; expected curves (N, m) of the mean of the seeds; noise, test, and the search.
+
+    `weights` are those of the residuals, (q, n) of contrasts or (n,) of values.
+    """
 
     x: Floats
     expected: Floats
     noise: Noise
+    weights: Floats
     test: Judgement
     minima: list[Minimum]
     far: bool
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance (k, k) of the estimates."""
+        return self.noise.covariance(self.weights)
+
+    @property
+    def units(self) -> Floats:
+        """(k,) variances of the estimates over those at which the weighted squares rise by 1 at one standard error."""
+        A = weighted(self.weights, self.noise.J)
+        return np.diagonal(self.covariance) / np.diagonal(np.linalg.pinv(A.T @ A))
 
 
 class Minimum(NamedTuple):
@@ -491,10 +512,11 @@ def _minima(problem: Problem) -> list[Minimum]:
     several minima.
     """
     found: list[Minimum] = []
+    nothing = np.zeros(problem.values.shape[1:])
     for start in problem.starts:
         try:
-            x, far = least_deviation(problem.theory, partial(_plain_deviation, problem), start, REACH)
-            square = float((_plain_deviation(problem, problem.theory.curves(x)) ** 2).sum())
+            x, far = _least(problem, problem.plain, nothing, start)
+            square = _square(problem.plain * (problem.mean - problem.records.flat(problem.theory.curves(x))))
         except RuntimeError:
             continue
         if all(np.abs(x - other.x).max() > SAME for other in found):
@@ -504,41 +526,60 @@ def _minima(problem: Problem) -> list[Minimum]:
     return sorted(found, key=lambda minimum: minimum.square)
 
 
-def _plain_deviation(problem: Problem, curves: Floats) -> Floats:
-    return (problem.mean - problem.records.flat(curves)) / problem.unit[problem.records.column]
-
-
 def _answer(problem: Problem, minima: list[Minimum], progress: Progress | None) -> Answer:
-    """Estimates with weights from the noise at the estimates, and their test."""
-    theory, records, x, far = problem.theory, problem.records, minima[0].x, minima[0].far
-    runs = REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values))
+    """Estimates with weights from the noise at the estimates, and their test.
+
+    These weights are large where runs hardly differ. That is right for runs of the theory, but drives the estimates far
+    off for other traces. So the estimates of a theory that is rejected are those of plain least squares.
+    """
+    x, far, first = minima[0].x, minima[0].far, None
     for _ in range(ROUNDS):
-        curves, derivatives = theory.curves(x), theory.derivatives(x)
-        J, changes = records.flat(derivatives).T, np.concatenate([[curves - theory.start(x)], derivatives])
-        shift = np.zeros_like(curves)
-        if problem.errors == "seeds":
-            seeds = records.flat(problem.values)
-            noise = noise_of_seeds(seeds, seeds - records.flat(curves), records, changes, J)
-        else:
-            simulated = theory.simulated(x, runs, progress)
-            noise = noise_of_runs(records.flat(simulated), records, changes, J)
-            if problem.shifts:
-                shift = simulated[:REFERENCE].mean(axis=0) - curves
-        target = problem.mean - records.flat(shift)
+        noise, shift = _noise(problem, x, progress)
+        first = first or (noise, shift)
         before = x
-        x, at_limit = least_deviation(theory, partial(_weighted_deviation, noise, records, target), before, REACH)
+        x, at_limit = _least(problem, noise.whitening, shift, before)
         far |= at_limit
-        if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance))).all():
+        if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance(noise.whitening)))).all():
             break
-    expected = theory.curves(x) + shift
+    answer = _judged(problem, x, noise, shift, noise.whitening, minima, far)
+    if answer.test.p_value >= LEVEL or first is None:
+        return answer
+    noise, shift = first
+    x, at_limit = _least(problem, problem.plain, shift, minima[0].x)
+    plain = _judged(problem, x, noise, shift, problem.plain, minima, at_limit or minima[0].far)
+    return plain._replace(test=replace(plain.test, p_value=answer.test.p_value))
+
+
+def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Noise, Floats]:
+    """Noise at the coordinates x, and what it adds to the expected curves, (N, m)."""
+    theory, records = problem.theory, problem.records
+    curves, derivatives = theory.curves(x), theory.derivatives(x)
+    J, changes = records.flat(derivatives).T, np.concatenate([[curves - theory.start(x)], derivatives])
+    shift = np.zeros_like(curves)
     if problem.errors == "seeds":
-        noise = noise_of_seeds(seeds, seeds - records.flat(expected), records, changes, J)
-    test = judged(noise, problem.mean - records.flat(expected), _bumps(problem, x))
-    return Answer(x, expected, noise, test, minima, far)
+        return noise_of_seeds(records.flat(problem.values), records, changes, J), shift
+    runs = theory.simulated(x, REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values)), progress)
+    if problem.shifts:
+        shift = runs[:REFERENCE].mean(axis=0) - curves
+    return noise_of_runs(records.flat(runs), records, changes, J), shift
 
 
-def _weighted_deviation(noise: Noise, records: Records, target: Floats, curves: Floats) -> Floats:
-    return noise.whitening @ (target - records.flat(curves))
+def _least(problem: Problem, weights: Floats, shift: Floats, start: Floats) -> tuple[Floats, bool]:
+    """Coordinates with the least weighted square, and whether the search ended at its limit."""
+    target = problem.mean - problem.records.flat(shift)
+    return least_deviation(
+        problem.theory, lambda curves: weighted(weights, target - problem.records.flat(curves)), start, REACH
+    )
+
+
+def _judged(
+    problem: Problem, x: Floats, noise: Noise, shift: Floats, weights: Floats, minima: list[Minimum], far: bool
+) -> Answer:
+    expected = problem.theory.curves(x) + shift
+    residuals = problem.mean - problem.records.flat(expected)
+    if problem.errors == "seeds":
+        noise = noise.with_signs(problem.records.flat(problem.values - expected))
+    return Answer(x, expected, noise, weights, judged(noise, residuals, _bumps(problem, x)), minima, far)
 
 
 def _bumps(problem: Problem, x: Floats) -> Floats:
@@ -565,7 +606,7 @@ def _bumps(problem: Problem, x: Floats) -> Floats:
 def _problems(problem: Problem, answer: Answer) -> list[str]:
     """What the trace does not determine, and what makes the estimates doubtful."""
     theory, found = problem.theory, []
-    for name, variance in zip(theory.free, np.diagonal(answer.noise.covariance), strict=True):
+    for name, variance in zip(theory.free, np.diagonal(answer.covariance), strict=True):
         if variance > LARGEST_RELATIVE_ERROR**2 and theory.scales[name] is not LINEAR:
             what = "logit" if name == "common_probability" else "logarithm"
             found.append(
@@ -588,15 +629,17 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
 
 def _rivals(problem: Problem, answer: Answer) -> list[str]:
     """Estimates at other minima that the weighted squares do not exclude."""
-    theory, shift = problem.theory, answer.expected - problem.theory.curves(answer.x)
-    target = problem.mean - problem.records.flat(shift)
-    deviation = partial(_weighted_deviation, answer.noise, problem.records, target)
-    least, rivals = _square(deviation(theory.curves(answer.x))), []
-    unit = float(np.mean(_units(answer.noise)))
+    theory, rivals = problem.theory, []
+    shift = answer.expected - theory.curves(answer.x)
+
+    def square(x: Floats) -> float:
+        residuals = problem.mean - problem.records.flat(theory.curves(x) + shift)
+        return _square(weighted(answer.weights, residuals)) / float(np.mean(answer.units))
+
     for other in answer.minima[1:]:
         try:
-            x, _ = least_deviation(theory, deviation, other.x, REACH)
-            rise = (_square(deviation(theory.curves(x))) - least) / unit
+            x, _ = _least(problem, answer.weights, shift, other.x)
+            rise = square(x) - square(answer.x)
         except RuntimeError:
             continue
         if rise < LARGEST_RISE and np.abs(x - answer.x).max() > SAME:
@@ -606,12 +649,6 @@ def _rivals(problem: Problem, answer: Answer) -> list[str]:
 
 def _square(values: Floats) -> float:
     return float(values @ values)
-
-
-def _units(noise: Noise) -> Floats:
-    """(k,) variances of the estimates over those for which the whitened squares rise by 1 at one standard error."""
-    A = noise.whitening @ noise.J
-    return np.diagonal(noise.covariance) / np.diagonal(np.linalg.pinv(A.T @ A))
 
 
 def _in_words(theory: Theory, x: Floats) -> str:
@@ -637,14 +674,14 @@ def _after_rejection(problem: Problem, answer: Answer) -> list[str]:
         np.abs(answer.test.standardised), 1e-9
     )
     tried: dict[str, float] = {}
+    nothing = np.zeros_like(answer.expected)
     found: dict[str, tuple[Problem, Floats]] = {}
     for words, other in _alternatives(problem):
-        deviation = partial(_deviation_in_units, other, s)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ExpansionWarning)
-                x, _ = least_deviation(other.theory, deviation, answer.x, REACH)
-                tried[words] = _square(deviation(other.theory.curves(x)))
+                x, _ = _least(other, 1.0 / s, nothing, answer.x)
+                tried[words] = _square((other.mean - other.records.flat(other.theory.curves(x))) / s)
             found[words] = other, x
         except (InputError, RuntimeError):
             continue
@@ -667,10 +704,6 @@ def _after_rejection(problem: Problem, answer: Answer) -> list[str]:
         f"the same theory with {best} {verdict} (p = {p:.2g}, {_in_words(other.theory, judged_other.x)}); tried: "
         f"{listed}",
     ]
-
-
-def _deviation_in_units(problem: Problem, s: Floats, curves: Floats) -> Floats:
-    return (problem.mean - problem.records.flat(curves)) / s
 
 
 def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:
@@ -705,13 +738,11 @@ def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:
 
 def _profile(problem: Problem, answer: Answer, name: str) -> tuple[Floats, Floats]:
     """Profile of the weighted squares over one parameter, as `Fit.profile` returns it."""
-    theory, x, noise = problem.theory, answer.x, answer.noise
-    target = problem.mean - problem.records.flat(answer.expected - theory.curves(x))
-    deviation = partial(_weighted_deviation, noise, problem.records, target)
+    theory, x = problem.theory, answer.x
+    shift = answer.expected - theory.curves(x)
     j, middle = theory.free.index(name), POINTS // 2
     others = [i for i in range(x.size) if i != j]
-    deviation_of_x = math.sqrt(noise.covariance[j, j])
-    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * deviation_of_x, np.log(LARGEST_FACTOR))
+    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * math.sqrt(answer.covariance[j, j]), np.log(LARGEST_FACTOR))
     points, squares = np.tile(x, (POINTS, 1)), np.full(POINTS, np.inf)
     points[:, j] += offsets
     for k in (*range(middle, -1, -1), *range(middle + 1, POINTS)):
@@ -720,9 +751,10 @@ def _profile(problem: Problem, answer: Answer, name: str) -> tuple[Floats, Float
         try:
             if others and k != middle:
                 rest = theory.without(name, theory.values(point)[name])
-                point[others], _ = least_deviation(rest, deviation, near[others], REACH)
-            squares[k] = _square(deviation(theory.curves(point)))
+                point[others], _ = _least(replace(problem, theory=rest), answer.weights, shift, near[others])
+            residuals = problem.mean - problem.records.flat(theory.curves(point) + shift)
+            squares[k] = _square(weighted(answer.weights, residuals))
         except RuntimeError:
             continue
     values = np.array([theory.values(point)[name] for point in points])
-    return values, (squares - squares[middle]) / _units(noise)[j]
+    return values, (squares - squares[middle]) / answer.units[j]
