@@ -107,13 +107,15 @@ class Judgement:
     standardised: Floats  # (n,) residuals in units of their standard deviations
 
 
-def noise_of_runs(runs: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
     """Noise from simulated runs.
 
     Parameters
     ----------
     runs : (REFERENCE + B, n) array
         Recorded values of simulated runs.
+    rounding : (DRAWS or 1, n) array
+        What the digits of the trace add to the mean of its seeds. (Seeds that hardly differ are rounded alike.)
     records : Records
     curves : (c, N, m) array
         Curves whose directions in the space of observables the contrasts take: changes and derivatives.
@@ -124,17 +126,21 @@ def noise_of_runs(runs: Floats, records: Records, curves: Floats, J: Floats) -> 
     Noise
     """
     reference, drawn = runs[:REFERENCE], runs[REFERENCE:]
-    contrasts = smooth_contrasts(records, curves, reference, J)
-    covariance = np.atleast_2d(np.cov(reference @ contrasts.T, rowvar=False))
+    share = (records.weights**2).sum(axis=0)
+    s = np.sqrt(share * reference.var(axis=0, ddof=1) + rounding.var(axis=0))
+    contrasts = smooth_contrasts(records, curves, s, J)
+    covariance = np.cov(np.sqrt(share) * reference @ contrasts.T, rowvar=False)
+    covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = np.linalg.solve(np.linalg.cholesky(covariance), contrasts)
     draws = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
+    draws = draws + rounding[: len(draws)]
     return Noise(whitening, J, draws, draws)
 
 
 def noise_of_seeds(seeds: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
     """Noise from the seeds of a trace, (R, n); `curves` and `J` as in `noise_of_runs`."""
-    contrasts = smooth_contrasts(records, curves, seeds, J)
+    contrasts = smooth_contrasts(records, curves, seeds.std(axis=0, ddof=1), J)
     scatter = (seeds @ contrasts.T).std(axis=0, ddof=1)
     whitening = contrasts / np.maximum(scatter, RIDGE * scatter.max())[:, None]
     centred = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
@@ -171,13 +177,13 @@ def _drawn_means(centred: Floats, weights: Floats) -> Floats:
     return means * factor
 
 
-def smooth_contrasts(records: Records, curves: Floats, runs: Floats, J: Floats) -> Floats:
+def smooth_contrasts(records: Records, curves: Floats, s: Floats, J: Floats) -> Floats:
     """Contrasts (q, n): polynomials of ln t times directions of observables, and those that J (n, k) weights.
 
-    `runs` (R, n) give the standard deviations in which values are measured.
+    `s` (n,) are the standard deviations in which values are measured.
     """
     N, m = curves.shape[1:]
-    s = np.hypot(runs.std(axis=0, ddof=1), FLOOR * float(np.abs(curves[0]).max()))
+    s = np.hypot(s, FLOOR * float(np.abs(curves[0]).max()))
     span = np.ptp(records.log_t) or 1.0
     position = 2.0 * (records.log_t - records.log_t.min()) / span - 1.0
     in_time = legendre.legvander(position, min(DEGREES, np.unique(records.row).size) - 1).T

@@ -25,6 +25,7 @@ from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.bootstrap import (
     DRAWN,
     DRAWN_PER_SEED,
+    DRAWS,
     LEVEL,
     REFERENCE,
     Judgement,
@@ -349,6 +350,7 @@ def _of_classes(
         updates=trace.clock.updates(trace.steps)[rows],
         seq_len=trace.finite_length,
         z_initial=None if z_initial is None else classes.check_z(z_initial),
+        digits=observations.Digits.of(getattr(trace, quantity)),
     )
     if errors == "simulation" and not theory.knows_steps:
         raise InputError(
@@ -558,10 +560,12 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
     shift = np.zeros_like(curves)
     if problem.errors == "seeds":
         return noise_of_seeds(records.flat(problem.values), records, changes, J), shift
+    rounding = theory.rounding(x, DRAWS)
     runs = theory.simulated(x, REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values)), progress)
     if problem.shifts:
         shift = runs[:REFERENCE].mean(axis=0) - curves
-    return noise_of_runs(records.flat(runs), records, changes, J), shift
+    rounded = records.flat(np.broadcast_to(rounding, (len(rounding), *curves.shape)))
+    return noise_of_runs(records.flat(runs), rounded, records, changes, J), shift
 
 
 def _least(problem: Problem, weights: Floats, shift: Floats, start: Floats) -> tuple[Floats, bool]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 QUANTITIES = ("attention", "entropy", "loss")
+# Numbers with at least so many digits are taken as they are; how many numbers are read to find out.
+MOST_DIGITS, MOST_READ, SEED = 10, 4000, 5
 FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
 
 
@@ -107,9 +110,52 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str) -> Floats:
     return centred(classes, np.log(c))
 
 
+class Digits(NamedTuple):
+    """With how many digits a trace was written: `decimals` after the point, `significant` ones, or in 32 bits."""
+
+    decimals: int | None
+    significant: int | None
+    single: bool
+
+    @classmethod
+    def of(cls, values: Floats) -> Digits:
+        """The digits of recorded values, from the first few thousand of them."""
+        values = values[np.isfinite(values) & (values != 0)][:MOST_READ]
+        numbers = [Decimal(repr(float(value))).normalize().as_tuple() for value in values]
+        decimals = max((-int(number.exponent) for number in numbers), default=MOST_DIGITS)
+        significant = max((len(number.digits) for number in numbers), default=MOST_DIGITS)
+        if decimals < MOST_DIGITS:
+            return cls(max(decimals, 0), None, False)
+        if significant < MOST_DIGITS:
+            return cls(None, significant, False)
+        return cls(None, None, bool((values.astype(np.float32) == values).all()))
+
+    def unit(self, values: Floats) -> Floats:
+        """The last digit of values as a trace with these digits has them; 0 where it has all."""
+        if self.decimals is not None:
+            return np.full_like(values, 10.0**-self.decimals)
+        size = np.maximum(np.abs(values), np.finfo(float).tiny)
+        if self.significant is not None:
+            return 10.0 ** (np.floor(np.log10(size)) + 1 - self.significant)
+        return 2.0 ** (np.floor(np.log2(size)) - 23) if self.single else np.zeros_like(values)
+
+
 def of_run(run: Trajectory, quantity: str) -> Floats:
     """Observations of a trajectory, as `of_trace` computes them, (N, m)."""
+    return _observed(run, quantity, OBSERVABLES[quantity].values_on_support(run))
+
+
+def rounding(run: Trajectory, quantity: str, digits: Digits, draws: int) -> Floats:
+    """What rounding to the digits of a trace adds to the observations, drawn at random, (draws, N, m)."""
     values = OBSERVABLES[quantity].values_on_support(run)
+    unit, rng = digits.unit(values), np.random.default_rng(SEED)
+    if not unit.any():
+        return np.zeros((1, 1, 1))
+    moved = (np.maximum(values + unit * rng.uniform(-0.5, 0.5, values.shape), 0.1 * unit) for _ in range(draws))
+    return np.array([_observed(run, quantity, each) for each in moved]) - _observed(run, quantity, values)
+
+
+def _observed(run: Trajectory, quantity: str, values: Floats) -> Floats:
     values = centred(run.require_classes(), np.log(values)) if quantity == "attention" else values
     return values.reshape(len(values), -1)
 

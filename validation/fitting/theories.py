@@ -91,6 +91,10 @@ class Theory:
         """Simulated runs of one seed each, (runs, N, m); RuntimeError where one of them diverges."""
         raise NotImplementedError
 
+    def rounding(self, x: Floats, draws: int) -> Floats:
+        """What the digits of the trace add to the values, drawn at random: (draws, N, m), or 0 in one number."""
+        return np.zeros((1, 1, 1))
+
     def trajectory(self, x: Floats) -> Trajectory | None:
         """Run of the flow at the records; None where it cannot be integrated though finite steps can."""
         try:
@@ -133,6 +137,8 @@ class ClassTheory(Theory):
         Updates at the records.
     seq_len : int or None
     z_initial : (Q, M) array or None
+    digits : Digits
+        With which the trace was written.
     """
 
     system: type[System]
@@ -140,14 +146,21 @@ class ClassTheory(Theory):
     quantity: str
     clock: TraceClock
     updates: Floats
-    seq_len: int | None = None
-    z_initial: Floats | None = None
+    seq_len: int | None
+    z_initial: Floats | None
+    digits: observations.Digits
 
     def curves(self, x: Floats) -> Floats:
         """Expected curves: those of steps on the expected gradient where these are few, else those of the flow."""
-        if not self.makes_steps:
-            return self._observed(whole_run(self.build(x), self.t, **PRECISION))
-        return self._observed(self._trained(x, batch_size=None)[0])
+        return self._observed(self._expected(x))
+
+    def _expected(self, x: Floats) -> Trajectory:
+        if self.makes_steps:
+            return self._trained(x, batch_size=None)[0]
+        return whole_run(self.build(x), self.t, **PRECISION)
+
+    def rounding(self, x: Floats, draws: int) -> Floats:
+        return observations.rounding(self._expected(x), self.quantity, self.digits, draws)
 
     def flow(self, x: Floats, t: Floats) -> Floats:
         return self._observed(whole_run(self.build(x), t, **PRECISION))
