@@ -100,11 +100,15 @@ class Noise:
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """p of the residuals, and the misfit, as a share of the change, that is noticed in 95 of 100 cases."""
+    """p of the residuals; the misfit, as a share of the change, that is noticed in 95 of 100 cases; residuals; their s.
+
+    Residuals and their standard deviations s, (n,), are those after the refit of a mean of the seeds.
+    """
 
     p_value: float
     misfit: float
-    standardised: Floats  # (n,) residuals in units of their standard deviations
+    residuals: Floats
+    s: Floats
 
 
 def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
@@ -215,7 +219,7 @@ def judged(noise: Noise, residuals: Floats, bumps: Floats) -> Judgement:
         return bool(np.mean(_smaller_rank(statistics, null) <= critical) >= POWER)
 
     misfit = max(_least_noticed(is_noticed, bump) for bump in bumps)
-    return Judgement(float(p_value), misfit, found / s)
+    return Judgement(float(p_value), misfit, found, s)
 
 
 def _statistics(u: Floats, contrasts: Floats) -> Floats:

@@ -186,7 +186,7 @@ def fit(
         )  # fmt: skip
     try:
         answer = _answer(problem, _minima(problem), progress)
-        sentences = [*_problems(problem, answer), *_after_rejection(problem, answer)]
+        sentences = _problems(problem, answer) + _after_rejection(problem, answer)
     except RuntimeError as error:
         raise InputError(
             f"expected a trace that {problem.name} can follow at some parameters, received one for which {error}; give "
@@ -275,11 +275,12 @@ class Problem:
 
     def largest(self, answer: Answer) -> str:
         """The value with the largest residual, in words."""
-        i = int(np.abs(answer.test.standardised).argmax())
+        residuals = np.abs(self.mean - self.records.flat(answer.expected)) / answer.test.s
+        i = int(residuals.argmax())
         k, j = int(self.records.row[i]), int(self.records.column[i])
         return (
             f"{self.names[j]} at t = {self.theory.t[k]:.4g}: the trace has {self.mean[i]:.4g}, the theory "
-            f"{answer.expected[k, j]:.4g}, {abs(answer.test.standardised[i]):.2g} standard deviations away"
+            f"{answer.expected[k, j]:.4g}, {residuals[i]:.2g} standard deviations away"
         )
 
 
@@ -610,6 +611,12 @@ def _bumps(problem: Problem, x: Floats) -> Floats:
 def _problems(problem: Problem, answer: Answer) -> list[str]:
     """What the trace does not determine, and what makes the estimates doubtful."""
     theory, found = problem.theory, []
+    if not problem.knows_length:
+        found.append(UNKNOWN_LENGTH)
+    if answer.far:
+        found.append(AT_THE_LIMIT)
+    if answer.test.p_value < LEVEL:
+        return found
     for name, variance in zip(theory.free, np.diagonal(answer.covariance), strict=True):
         if variance > LARGEST_RELATIVE_ERROR**2 and theory.scales[name] is not LINEAR:
             what = "logit" if name == "common_probability" else "logarithm"
@@ -617,17 +624,13 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
                 f"{name} is not determined: the standard error of its {what} is {math.sqrt(variance):.2g}; fix it, or "
                 "record at other times"
             )
-    if not problem.knows_length:
-        found.append(UNKNOWN_LENGTH)
-    if answer.test.p_value >= LEVEL and answer.test.misfit > LARGEST_MISFIT:
+    if rivals := _rivals(problem, answer):
+        found.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; add later records")
+    if answer.test.misfit > LARGEST_MISFIT:
         found.append(
             f"the test has no power: the noise and the free parameters hide a misfit up to {answer.test.misfit:.2g} "
             "times the change of the curves; use more seeds or larger batches"
         )
-    if rivals := _rivals(problem, answer):
-        found.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; add later records")
-    if answer.far:
-        found.append(AT_THE_LIMIT)
     return found
 
 
@@ -661,53 +664,54 @@ def _in_words(theory: Theory, x: Floats) -> str:
 
 
 def _after_rejection(problem: Problem, answer: Answer) -> list[str]:
-    """What else would describe a trace that is not described, or whose length is unknown."""
+    """What may be stated wrongly with a trace that is not described, or whose length is unknown."""
     theory = problem.theory
     if not isinstance(theory, ClassTheory) or (answer.test.p_value >= LEVEL and problem.knows_length):
         return []
-    sentences = []
-    if problem.at_zero is not None:
-        start = theory.start(answer.x)
-        off = np.abs(problem.at_zero - start).max() / np.abs(answer.expected - start).max()
-        if off > START_TOLERANCE:
-            sentences.append(
-                f"the trace starts {off:.2g} times the change away from the start of this theory; check the "
-                "distribution P, V and the start of the training (z_initial)"
-            )
-    s = np.abs(problem.mean - problem.records.flat(answer.expected)) / np.maximum(
-        np.abs(answer.test.standardised), 1e-9
-    )
-    tried: dict[str, float] = {}
-    nothing = np.zeros_like(answer.expected)
-    found: dict[str, tuple[Problem, Floats]] = {}
-    for words, other in _alternatives(problem):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ExpansionWarning)
-                x, _ = _least(other, 1.0 / s, nothing, answer.x)
-                tried[words] = _square((other.mean - other.records.flat(other.theory.curves(x))) / s)
-            found[words] = other, x
-        except (InputError, RuntimeError):
-            continue
-    own = _square((problem.mean - problem.records.flat(answer.expected)) / s)
-    listed = ", ".join(tried)
-    best = min(tried, key=tried.__getitem__, default="")
-    if not best or tried[best] > BETTER * own:
-        return [*sentences, *([f"not better: {listed}"] if tried else [])]
-    other, x = found[best]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExpansionWarning)
-        try:
-            judged_other = _answer(other, [Minimum(0.0, x, False)], None)
-        except RuntimeError:
-            return [*sentences, f"closer, but not simulated: {best}"]
-    p = judged_other.test.p_value
-    verdict = "describes the trace" if p >= LEVEL else "is closer, and is rejected too"
+        return [*_of_the_start(problem, answer), *_of_alternatives(problem, answer)]
+
+
+def _of_the_start(problem: Problem, answer: Answer) -> list[str]:
+    """A sentence on a trace that does not start where the theory does."""
+    if problem.at_zero is None:
+        return []
+    start = problem.theory.start(answer.x)
+    off = np.abs(problem.at_zero - start).max() / np.abs(answer.expected - start).max()
+    if off <= START_TOLERANCE:
+        return []
     return [
-        *sentences,
-        f"the same theory with {best} {verdict} (p = {p:.2g}, {_in_words(other.theory, judged_other.x)}); tried: "
-        f"{listed}",
+        f"the trace starts {off:.2g} times the change away from the start of this theory; check the probabilities P, "
+        "the vocabulary and the start of the training (z_initial)"
     ]
+
+
+def _of_alternatives(problem: Problem, answer: Answer) -> list[str]:
+    """A sentence on the alternative that comes closest, after a fit of it that is judged as the first one."""
+    nothing, tried = np.zeros_like(answer.expected), {}
+    for words, other in _alternatives(problem):
+        try:
+            x, _ = _least(other, 1.0 / answer.test.s, nothing, answer.x)
+            residuals = other.mean - other.records.flat(other.theory.curves(x))
+        except (InputError, RuntimeError):
+            continue
+        tried[words] = _square(residuals / answer.test.s), other, x
+    if not tried:
+        return []
+    best = min(tried, key=lambda words: tried[words][0])
+    square, other, x = tried[best]
+    listed = f"(tried: {', '.join(tried)})"
+    if square > BETTER * _square((problem.mean - problem.records.flat(answer.expected)) / answer.test.s):
+        return [f"no alternative comes closer {listed}"]
+    try:
+        found = _answer(other, [Minimum(square, x, False)], None)
+    except RuntimeError as error:
+        return [f"{best} comes closer, but could not be simulated: {error} {listed}"]
+    p = f"p = {found.test.p_value:.2g}, {_in_words(other.theory, found.x)}"
+    if found.test.p_value < LEVEL:
+        return [f"with {best} the theory comes closer, and is rejected too ({p}) {listed}"]
+    return [f"with {best} the theory describes the trace ({p}) {listed}"]
 
 
 def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:

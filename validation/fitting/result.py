@@ -210,6 +210,9 @@ class Fit:
         return found
 
     def __str__(self) -> str:
+        if self.describes is False:
+            found = ", ".join(f"{name} = {value:.6g}" for name, value in self.estimates.items())
+            return "\n".join([f"{found} come closest, by plain least squares", self.sentence, *self.warnings])
         intervals = self.interval()
         lines = [
             f"{name} = {value:.6g} ± {self.standard_errors[name]:.2g} (90 %: {intervals[name][0]:.6g} to "
