@@ -76,29 +76,6 @@ class TraceClock:
         return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum))
 
     @property
-    def relaxation(self) -> float | None:
-        """Rate kappa at which the velocity of the heavy ball follows the gradient; None without momentum.
-
-        Let r be the rate factor and tau = r i/(1 - mu) the time after i updates. With tau as time, the flow with
-        velocity is x' = w, w' = kappa (F(x) - w); mu^i = exp(-kappa tau) gives kappa = -(1 - mu) ln(mu)/r. From
-        w(0) = 0 a constant F gives x = F t with the t of this clock, to leading order in 1 - mu.
-        """
-        if self.momentum == 0.0:
-            return None
-        return float(-(1.0 - self.momentum) * np.log(self.momentum) / self.rate_factor)
-
-    @property
-    def noise_factor(self) -> float:
-        """Covariance of the fluctuations at equal t, divided by that for batch size 1 without momentum.
-
-        Let F be the drift and D the noise covariance of a batch-size-1 step. An update with rate factor r and batch
-        size B has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With momentum each
-        gradient g adds up to g/(1 - mu) in the velocity: the drift is r F/(1 - mu), the noise r^2 D/(B (1 - mu)^2), and
-        t advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
-        """
-        return self.rate_factor / ((1.0 - self.momentum) * self.batch_size)
-
-    @property
     def sentence(self) -> str:
         """The conversion in words and numbers."""
         if self.counts == "theory":
