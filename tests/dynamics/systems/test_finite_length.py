@@ -165,7 +165,7 @@ def test_a_run_that_leaves_the_expansion_says_so() -> None:
 
 def test_a_negative_loss_is_named() -> None:
     """Assert that the warning names a corrected loss below 0, which no loss can be."""
-    unequal = 1e-9 * np.random.default_rng(1).normal(size=(1, syn_small().num_tokens))  # every token keeps its row
+    unequal = 1e-9 * np.random.default_rng(1).normal(size=(2, 30))  # every token keeps its row
     system = FiniteLengthMeanField(syn_small(), 1.0, 1.0, 32, unequal)
     L = system.layout
     states = np.zeros((30, system.size))
