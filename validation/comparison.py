@@ -159,7 +159,7 @@ def compare(
         Learning rate of attention, per update of the trace.
     observables : sequence of str, optional
         As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
-        loss, and the entropy of the first four classes, as far as the trace has them.
+        loss, and the entropy of the first four recorded classes, as far as the trace has them.
     curves : sequence of str
         Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
         updates, momentum and `rate_factor`.
@@ -187,8 +187,10 @@ def compare(
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)").for_classes(classes)
     if observables is None:
         observables = ["loss"] if trace.loss is not None else []
-        if trace.entropy is not None or trace.attention is not None:
-            observables += [f"entropy {n}" for n in range(min(4, classes.num_classes))]
+        of_classes = trace.entropy if trace.entropy is not None else trace.attention
+        if of_classes is not None:
+            blank = np.isnan(of_classes).all(axis=(0, 1)).reshape(classes.num_classes, -1)[:, 0]
+            observables += [f"entropy {n}" for n in np.flatnonzero(~blank)[:4]]
     observables, curves = _checked_names(observables, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     if trace.steps.size < 2:
