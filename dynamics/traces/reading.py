@@ -29,6 +29,7 @@ from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.files.csv_rows import csv_rows
 from snapdyn.dynamics.files.npz import npz_names, read_npz
 from snapdyn.dynamics.traces.trace import AXES, Trace
+from snapdyn.dynamics.training.steps import Schedule
 
 LARGEST_INDEX = 10_000_000
 # Names of columns, keys and tags; {n} is a class, {l} a token, {seed} the name of a run; "/" may stand for "_".
@@ -53,6 +54,7 @@ def read_trace(
     rate_factor: float = 1.0,
     seq_len: float | None = None,
     columns: Mapping[str, str] | None = None,
+    schedule: Schedule | None = None,
 ) -> Trace:
     """Read a trace of training from a file.
 
@@ -87,6 +89,8 @@ def read_trace(
         "loss", "entropy" and "attention". In these, {n} stands for the class, {l} for the token, and {seed} for the
         name of the run: ``{"step": "Step", "entropy": "run-{seed} - train/entropy_{n}"}``. Other columns are not read.
         Runs are numbered in the order in which they appear.
+    schedule : array_like or callable, optional
+        Multipliers of both rates, one for each update; see `Trace`.
 
     Returns
     -------
@@ -132,7 +136,13 @@ def read_trace(
         )
     known = {name: values[name] for name in ("steps", *AXES) if name in values}
     trace = Trace(
-        **known, clock=clock, batch_size=batch_size, momentum=momentum, rate_factor=rate_factor, seq_len=seq_len
+        **known,
+        clock=clock,
+        batch_size=batch_size,
+        momentum=momentum,
+        rate_factor=rate_factor,
+        seq_len=seq_len,
+        schedule=schedule,
     )
     trace.numbers_classes = not arrays
     return trace

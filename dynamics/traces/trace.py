@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import entropy_of
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.traces.clock import TraceClock
+from snapdyn.dynamics.training.steps import Schedule, checked_schedule
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
@@ -52,6 +54,10 @@ class Trace:
         Heavy-ball momentum, at least 0 and below 1.
     rate_factor : float
         Rates of the run, divided by those given to the theory: `batch_size` for a loss that is a sum over the batch.
+    schedule : array_like or callable, optional
+        Multipliers of both rates, one for each update up to the last record, finite and at least 0; or a function that
+        returns them for the array of updates 0, 1, .... Default 1. t is then the sum of the multipliers of the updates
+        made, times what the clock multiplies; with momentum, the clock of first order (`momentum_clock`).
     seq_len : int, math.inf or None
         Contextual tokens per sequence, T-1; `math.inf` for infinitely long sequences; None where it is unknown. With
         None, `fit` warns, and never says that a theory describes the trace.
@@ -106,6 +112,7 @@ class Trace:
         momentum: float = 0.0,
         rate_factor: float = 1.0,
         seq_len: float | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         given = {"attention": attention, "loss": loss, "entropy": entropy}
         given = {name: each for name, each in given.items() if each is not None}
@@ -117,6 +124,7 @@ class Trace:
                 "momentum": momentum == 0,
                 "rate_factor": rate_factor == 1,
                 "seq_len": seq_len is None,
+                "schedule": schedule is None,
             }
             if beside := [*given, *(name for name, is_unset in unset.items() if not is_unset)]:
                 raise InputError(
@@ -129,6 +137,9 @@ class Trace:
             seq_len = whole("seq_len", seq_len, 1)
         self.seq_len = seq_len
         self.steps: Floats = time_array("steps", steps, ("N",), increasing=True)
+        if schedule is not None:
+            updates = math.ceil(self.clock.updates(self.steps)[-1])
+            self.clock = replace(self.clock, schedule=checked_schedule(schedule, updates, longer=True))
         self.t: Floats = self.clock.to_time(self.steps)
         values = {name: _with_seeds(name, each, self.steps.size, observables is None) for name, each in given.items()}
         if not values:
@@ -172,7 +183,7 @@ class Trace:
 
     @classmethod
     def from_runs(cls, runs: Trajectory | Sequence[Trajectory]) -> Trace:
-        """Return the trace of runs of `sgd` that differ in their seeds, with their clock, length and attention.
+        """Return the trace of runs of `sgd` that differ in their seeds, with clock, schedule, length and attention.
 
         Parameters
         ----------
@@ -201,12 +212,12 @@ class Trace:
         first = listed[0]
         if any(not np.array_equal(run.t, first.t) for run in listed):
             raise InputError("expected runs recorded at the same steps, received different ones; give one record")
-        for name in ("batch_size", "momentum", "optimizer", "eta_Y", "eta_Z", "seq_len"):
-            different = {str(run.parameters.get(name)): None for run in listed}
-            if len(different) > 1:
+        for name in ("batch_size", "momentum", "optimizer", "eta_Y", "eta_Z", "seq_len", "schedule"):
+            other = next((run for run in listed if run.parameters.get(name) != first.parameters.get(name)), first)
+            if other is not first:
                 raise InputError(
-                    f"expected runs that differ only in their seeds, received {name} = {' and '.join(different)}; make "
-                    "a trace of each"
+                    f"expected runs that differ only in their seeds, received {name} = "
+                    f"{shown(first.parameters.get(name))} and {shown(other.parameters.get(name))}; make a trace of each"
                 )
         if any(run.classes != first.classes for run in listed):
             raise InputError("expected runs of the same classes, received different ones; make a trace of each")
@@ -219,6 +230,7 @@ class Trace:
             batch_size=1 if batch_size is None else batch_size,
             momentum=first.parameters["momentum"],
             seq_len=first.parameters["seq_len"] or math.inf,
+            schedule=first.parameters.get("schedule"),
         )
 
     def for_classes(self, classes: SequenceClasses) -> Trace:

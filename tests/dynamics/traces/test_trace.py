@@ -188,3 +188,28 @@ def test_wrong_observables_are_refused(arguments: dict[str, Any], sentence: str)
     with pytest.raises(InputError, match=sentence) as error:
         Trace([0, 1], **arguments)
     assert "\n" not in str(error.value)
+
+
+def test_the_clock_of_a_schedule() -> None:
+    """Assert t as the sum of the multipliers, with a rate factor and with sequences; from runs; and what is refused."""
+    multipliers = np.array([0.0, 0.5, 1.0, 2.0, 0.25])
+    sums = [0.0, 0.0, 0.5, 1.5, 3.5, 3.75]
+    settings: dict[str, Any] = {"loss": np.ones(6), "schedule": multipliers}
+    assert Trace(range(6), rate_factor=2.0, **settings).t.tolist() == [2 * each for each in sums]
+    assert Trace(4 * np.arange(6), clock="sequences", batch_size=4, **settings).t.tolist() == sums
+    assert Trace([0, 2], loss=[1, 1], schedule=lambda i: np.where(i < 1, 0.5, 3.0)).t.tolist() == [0.0, 3.5]
+    assert Trace([0, 2], loss=[1, 1], schedule=multipliers).t.tolist() == [0.0, 0.5]
+    plain, ones = Trace(range(6), loss=np.ones(6)), Trace(range(6), loss=np.ones(6), schedule=np.ones(5))
+    assert np.array_equal(plain.t, ones.t)
+    assert repr(plain) == repr(ones)
+    assert "t = sum over j < i of schedule[j]" in repr(Trace(range(6), **settings))
+    runs = sgd(syn_small(), 0.1, 0.1, 5, seed=[0, 1], schedule=multipliers)
+    assert Trace.from_runs(runs).t.tolist() == sums
+    with pytest.raises(InputError, match=r"received schedule = .* and None"):
+        Trace.from_runs([runs[0], sgd(syn_small(), 0.1, 0.1, 5)])
+    with pytest.raises(InputError, match=r"schedule of shape \(6,\) or longer, received \(5,\)"):
+        Trace([0, 6], loss=[1, 1], schedule=multipliers)
+    with pytest.raises(InputError, match="no schedule with clock='theory'"):
+        Trace([0, 5], loss=[1, 1], clock="theory", schedule=multipliers)
+    with pytest.raises(InputError, match="received schedule too"):
+        Trace([0, 5], observables={"u": [1, 1]}, schedule=multipliers)
