@@ -137,7 +137,7 @@ def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floa
     covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = np.linalg.solve(np.linalg.cholesky(covariance), contrasts)
-    draws = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
+    draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
     draws = draws + rounding[: len(draws)]
     return Noise(whitening, J, draws, draws)
 
@@ -147,7 +147,7 @@ def noise_of_seeds(seeds: Floats, records: Records, curves: Floats, J: Floats) -
     contrasts = smooth_contrasts(records, curves, seeds.std(axis=0, ddof=1), J)
     scatter = (seeds @ contrasts.T).std(axis=0, ddof=1)
     whitening = contrasts / np.maximum(scatter, RIDGE * scatter.max())[:, None]
-    centred = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
+    centred: Floats = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
     return Noise(whitening, J, centred, centred)
 
 

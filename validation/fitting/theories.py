@@ -79,6 +79,11 @@ class Theory:
         """Coordinates of the free parameters, (k,)."""
         return np.array([self.scales[name].to(values[name]) for name in self.free])
 
+    def in_words(self, x: Floats) -> str:
+        """The free parameters."""
+        values = self.values(x)
+        return ", ".join(f"{name} = {values[name]:.3g}" for name in self.free)
+
     def curves(self, x: Floats) -> Floats:
         """What the theory expects of the mean of many seeds, (N, m); RuntimeError where it cannot be run."""
         raise NotImplementedError
@@ -182,6 +187,7 @@ class ClassTheory(Theory):
         runs = sgd(
             self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], int(made[-1]),
             momentum=self.clock.momentum, record=made,
+            schedule=None if self.clock.schedule is None else self.clock.schedule[: made[-1]],
             init="zeros" if self.z_initial is None else {"z": self.z_initial}, **({"seed": [0]} | options),
         )  # fmt: skip
         require_complete(runs)
