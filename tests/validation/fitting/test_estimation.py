@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     ModifiedDecoder,
     SequenceClasses,
+    System,
     Trace,
     read_trace,
     sgd,
@@ -47,32 +49,25 @@ def covers(result: Fit, truth: dict[str, float]) -> list[bool]:
 def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     """Assert that of 20 intervals of 90 % at least 69.9 % contain each rate: 3 binomial standard deviations.
 
-    Estimates of the flow alone, without the correction for finite steps, fail the same criterion for eta_Z. The test
-    of the residuals rejects at most 4 of 20 at the level 0.05 (expected: 1, and 3 standard deviations).
+    The test of the residuals rejects at most 4 of 20 at the level 0.05 (expected: 1, and 3 standard deviations).
     """
-    truth, covered, rejected, uncorrected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0, []
+    truth, covered, rejected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0
     for attention in ensemble(20, batch_size=2000):
         result = fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **truth)
         covered.append(covers(result, truth))
         rejected += not result.describes
-        lowest, highest = (end + result.finite_step_bias["eta_Z"] for end in result.interval(0.9)["eta_Z"])
-        uncorrected.append(lowest <= ETA_Z <= highest)
     share = np.mean(covered, axis=0)
     assert (share > 0.9 - 3 * np.sqrt(0.09 / 20)).all(), share
     assert rejected <= 4
-    assert np.mean(uncorrected) < 0.9 - 3 * np.sqrt(0.09 / 20)
 
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
-@pytest.mark.parametrize(
-    ("eta", "batch_size", "said"), [(0.005, 1, "not testable"), (0.02, 64, "this theory describes")]
-)
-def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int, said: str) -> None:
+@pytest.mark.parametrize(("eta", "batch_size"), [(0.005, 1), (0.02, 64)])
+def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
     """Assert the verdict of the residual test on runs of both optimisers at the same settings.
 
-    A single run of batch size 1 at the small rate has too much noise for a test. Nor does Eq. (10) with the modified
-    decoder describe SGD, whatever its rates (finding F4).
+    Nor does Eq. (10) with the modified decoder describe SGD, whatever its rates (finding F4).
     """
     record = np.unique(np.geomspace(40, 1200, 25).astype(int))
     sgd_trace, adam_trace = (
@@ -85,12 +80,11 @@ def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int, said: str
         for optimizer in ("sgd", "adam")
     )
     result = fit(sgd_trace, TORCH)
-    assert result.sentence.startswith(said)
+    assert result.describes is True
     assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
-    assert not fit(adam_trace, TORCH).describes
+    assert fit(adam_trace, TORCH).describes is False
     if batch_size == 64:
-        assert not fit(adam_trace, TORCH, errors="simulation").describes
-        assert not fit(sgd_trace, TORCH, system=ModifiedDecoder, eta_Y=eta, eta_Z=eta).describes
+        assert fit(sgd_trace, TORCH, system=ModifiedDecoder, eta_Y=eta, eta_Z=eta).describes is False
 
 
 @pytest.mark.slow
@@ -113,48 +107,26 @@ THREE = SequenceClasses(
 )
 
 
-@pytest.mark.long
-def test_short_sequences_of_unknown_length_are_not_described() -> None:
-    """Assert that the theory of infinite length is rejected, and that the length and the rates of 100 tokens are named.
-
-    Sequences of 100 tokens, batches of 4. One warning names the unknown length.
-    """
-    record = np.unique(np.geomspace(5, 400, 24).astype(int))
-    runs = sgd(THREE, 0.3, 0.05, 400, batch_size=4, seq_len=100, seed=range(16), record=record)
-    trace = Trace(record, [run.attention for run in runs], batch_size=4, seq_len=None)
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always")
-        result = fit(trace, THREE)
-    assert not result.describes
-    assert result.sentence.startswith("this theory does not describe this trace")
-    (said,) = [sentence for sentence in result.warnings if "length of the sequences is unknown" in sentence]
-    assert sum(str(each.message) == said for each in raised) == 1
-    assert "those of 100 describe the trace best, with eta_Y = 0.29" in said
-    assert "eta_Z = 0.0497; the trace does not tell them from 300" in said
-
-
 @pytest.mark.slow
-def test_what_early_curves_fix_is_told() -> None:
-    """Assert that early curves, which fix eta_Y eta_Z alone, name the product and what would fix the rest."""
-    training = Training(TORCH.P.toarray(), TORCH.query, TORCH.prior, 20, 0.05, 0.1, 0.0, 8, math.inf, np.arange(2, 13))
-    trace = Trace(training.record, attention_of_runs(training, 1, 3), batch_size=8, seq_len=math.inf)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentifiabilityWarning)
-        result = fit(trace, TORCH)
-    assert any("eta_Y is not determined" in sentence for sentence in result.warnings)
-    assert any("the trace does not tell these estimates from eta_Y" in sentence for sentence in result.warnings)
-    assert not result.describes
-    (best, error), (_, other) = result.combinations
-    assert best.startswith("eta_Y eta_Z")
-    assert error < 0.05
-    assert other > 0.5
-    assert "records up to 10 times as late would divide the largest standard error by" in str(result)
-    lower, upper = result.interval(0.9)["eta_Y"]
-    assert lower < 0.05 < upper
-    values, rises = result.profile("eta_Y")
-    assert rises[values.size // 2] == 0.0
-    assert (rises >= -1e-6).all()
-    assert plot(result).get_ylabel() == "rise of the weighted squares"
+def test_what_else_was_tried_is_said() -> None:
+    """Assert what is named after a rejection: the length of 100 tokens, exchanged classes, another start."""
+    record = np.unique(np.geomspace(5, 400, 12).astype(int))
+    runs = sgd(THREE, 0.3, 0.05, 400, batch_size=4, seq_len=100, seed=range(16), record=record)
+    attention, entropy = ([getattr(run, name) for run in runs] for name in ("attention", "entropy"))
+    entropy = np.array([each() for each in entropy])
+    cases = {
+        "with sequences of 100 tokens the theory describes the trace": Trace(record, attention, batch_size=4),
+        "classes 0 and 1 exchanged": Trace(record, entropy=entropy[:, :, [1, 0, 2]], batch_size=4, seq_len=100),
+    }
+    for sentence, trace in cases.items():
+        with pytest.warns(IdentifiabilityWarning):
+            result = fit(trace, THREE)
+        assert not result.describes
+        assert any(sentence in each for each in result.warnings), result.warnings
+    assert fit(cases["classes 0 and 1 exchanged"], THREE).describes is False
+    moved = Trace([0, *record], loss=[runs[0].loss[0], *runs[0].loss], batch_size=4, seq_len=100)
+    with pytest.warns(IdentifiabilityWarning, match="away from the start of this theory"):
+        fit(moved, SequenceClasses(THREE.P, THREE.query, vocab_size=3000))
 
 
 @pytest.fixture(scope="module")
@@ -187,23 +159,24 @@ def test_what_is_not_determined_is_said() -> None:
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         result = fit(trace, classes, eta_Y=0.04, eta_Z=0.004)
-    assert [str(each.message) for each in raised if each.category is IdentifiabilityWarning] == [
-        sentence for sentence in result.warnings if "wider than needed" not in sentence
-    ]
+    assert [str(each.message) for each in raised if each.category is IdentifiabilityWarning] == result.warnings
     assert abs(result.estimates["eta_Y"] / 0.04 - 1) < 0.2
     assert any("eta_Z is not determined" in sentence for sentence in result.warnings), result.warnings
+    values, rises = result.profile("eta_Z")
+    assert rises[values.size // 2] == 0.0
+    assert (rises >= -1e-6).all()
+    assert plot(result).get_ylabel() == "rise of the weighted squares"
 
 
-def test_ctrl_c_ends_a_fit_with_momentum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Ctrl-C while the mean path is made leaves `fit`, and is not taken for steps that diverge."""
+def test_ctrl_c_ends_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that Ctrl-C while runs are made leaves `fit`, and is not taken for steps that diverge."""
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
-        return SimpleNamespace(status="interrupted", success=False, message="interrupted")
+        return [SimpleNamespace(status="interrupted", success=False, message="interrupted")]
 
-    monkeypatch.setattr("snapdyn.dynamics.traces.noise.descend", interrupted)
-    trace = Trace(RECORD, ensemble(1, 8), batch_size=8, momentum=0.5, seq_len=math.inf)
+    monkeypatch.setattr("snapdyn.validation.fitting.theories.sgd", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(trace, CLASSES, errors="noise")
+        fit(Trace(RECORD, ensemble(1, 8), batch_size=8, seq_len=math.inf), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
 
 
 @pytest.mark.long
@@ -215,9 +188,8 @@ def test_short_sequences_are_simulated() -> None:
     trace = Trace(training.record, attention_of_runs(training, 4, 1), batch_size=32, seq_len=20)
     classes = SequenceClasses(P, query, vocab_size=30)
     assert abs(fit(trace, classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
-    with pytest.warns(IdentifiabilityWarning, match="no runs were simulated"):
-        by_noise = fit(trace, classes, errors="noise")
-    assert by_noise.estimates["eta_Y"] < 0.18
+    shorter = Trace(training.record, trace.attention, batch_size=32, seq_len=math.inf)
+    assert fit(shorter, classes).describes is False
 
 
 def test_a_start_far_off_is_told(trace: Trace) -> None:
@@ -225,13 +197,13 @@ def test_a_start_far_off_is_told(trace: Trace) -> None:
     classes = single_common_token(2, 2, 0.3)
     with pytest.warns(IdentifiabilityWarning, match="if a start was given, give another one"):
         fit(trace, classes, eta_Y=0.0004, eta_Z=0.0008, errors="seeds")
-    found = fit(trace, classes, free="clock", eta_Y=0.4, eta_Z=0.8, errors="noise")
+    found = fit(trace, classes, free="clock", eta_Y=0.4, eta_Z=0.8)
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
 
 @pytest.mark.parametrize("mu", [0.8, 0.99])
 def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
-    """Assert rates to 1e-6 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
+    """Assert rates to 1e-4 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
     P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
     record = np.arange(10, 601, 30)
     training = Training(P, np.zeros(2, int), prior, 30, 0.02, 0.03, mu, math.inf, math.inf, record)
@@ -239,9 +211,9 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", IdentifiabilityWarning)
-        found = fit(trace, SequenceClasses(P, [0, 0], prior=prior, vocab_size=30), errors="noise")
-    assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-6)
-    assert abs(found.finite_step_bias["eta_Z"]) > 0.02 * 0.03
+        found = fit(trace, SequenceClasses(P, [0, 0], prior=prior, vocab_size=30))
+    assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-4)
+    assert found.describes
 
 
 @pytest.mark.parametrize(
@@ -251,15 +223,16 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
         ({"free": ("eta_Y",)}, "eta_Z free or given"),
         ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
         ({"common_probability": 0.3}, "only where it is free"),
-        ({"system": ModifiedDecoder, "errors": "simulation"}, "another theory .ModifiedDecoder. or clock"),
+        ({"trace": Trace(RECORD, STILL, clock="theory")}, "whole updates, whose training can be simulated"),
+        ({"errors": "noise"}, "simulation.*seeds.*received 'noise'"),
         ({"trace": Trace(RECORD, [STILL] * 8), "errors": "seeds"}, "seeds that differ, received 8 equal ones"),
         ({"trace": Trace(RECORD, STILL, seq_len=5), "system": ModifiedDecoder}, "math.inf for ModifiedDecoder"),
         ({"trace": Trace([1, 2, 3, 4], [[[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]] * 4)}, "attention above 0"),
         (
             {"trace": Trace(RECORD, np.ones((8, 1, 1))), "classes": SequenceClasses([[1.0]], query=[0], vocab_size=3)},
-            "expected attention that changes over the records",
+            "expected values that change over the records",
         ),
-        ({"trace": Trace(RECORD, loss=1.0 / RECORD, seq_len=20)}, "errors='seeds' for a fit of the loss at finite"),
+        ({"trace": Trace(RECORD, observables={"u": RECORD})}, "give their system in place of the classes"),
     ],
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], sentence: str) -> None:
@@ -290,22 +263,75 @@ def test_a_loss_that_no_rates_give_gets_an_answer(steps: Any, power: float | Non
     assert np.isfinite(result.residuals).all()
 
 
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+def test_a_fall_of_a_loss_that_no_rates_give_is_rejected() -> None:
+    """Assert that a loss off by 1 to 3 nats is rejected: steps of batch 480 scatter by some hundredths."""
+    steps = np.arange(60)
+    result = fit(Trace(steps, loss=3.3 + 7.6 / (1 + steps), batch_size=480, seq_len=math.inf), NARROW)
+    assert result.describes is False
+    assert "standard deviations away" in result.sentence
+
+
 @pytest.mark.slow
-def test_a_record_that_a_seed_lacks_is_left_out() -> None:
-    """Assert that blanks of single seeds give the same fit as the trace without these steps, and no NaN."""
-    attention = ensemble(4, batch_size=2000)
+def test_more_records_see_more_and_every_value_counts() -> None:
+    """Assert the misfit that is noticed with 6, 11, 31 records and with blanks, and estimates beside the truth."""
+    record = np.linspace(40, 1000, 31).astype(int)
+    training = Training(CLASSES.P.toarray(), CLASSES.query, CLASSES.prior, 3, ETA_Y, ETA_Z, 0.0, 32, math.inf, record)
+    attention, start = attention_of_runs(training, 4, 0), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    found = []
+    for every in (6, 3, 1):
+        trace = Trace(record[::every], attention[:, ::every], batch_size=32, seq_len=math.inf)
+        found.append(fit(trace, CLASSES, **start).visible_misfit)
+    assert found[2] < found[1] < found[0] < 0.1
     blank = attention.copy()
-    blank[1, 2], blank[3, 5, 0] = np.nan, np.nan  # a whole record, and one class
-    kept = np.delete(np.arange(RECORD.size), [2, 5])
-    options: dict[str, Any] = {"batch_size": 2000, "seq_len": math.inf}
-    with_blanks = fit(Trace(RECORD, blank, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
-    without = fit(Trace(RECORD[kept], attention[:, kept], **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
-    assert with_blanks.estimates == without.estimates
-    assert with_blanks.standard_errors == without.standard_errors
-    assert with_blanks.p_value == without.p_value
-    np.testing.assert_array_equal(with_blanks.t, without.t)
-    every = fit(Trace(RECORD, attention, **options), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
-    assert every.estimates != without.estimates
-    blank[2, ::2] = np.nan
-    with pytest.raises(InputError, match="number of records of attention of every seed after t = 0"):
-        fit(Trace(RECORD, blank, **options), CLASSES)
+    blank[1:, 3:8], blank[0, 20:], blank[2, :, 0] = np.nan, np.nan, np.nan  # records, the end of a run, a class
+    result = fit(Trace(record, blank, batch_size=32, seq_len=math.inf), CLASSES, **start)
+    assert result.describes
+    assert found[2] < result.visible_misfit
+    assert result.t.size == 31
+    for name, value in start.items():
+        assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
+
+
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+def test_a_bump_of_a_tenth_is_rejected() -> None:
+    """Assert that a smooth misfit of 10 % of the change is rejected at 8 records of 16 seeds, and the trace is not."""
+    attention, start = ensemble(16, batch_size=32), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    P = CLASSES.P.toarray()
+    change = np.where(
+        P > 0, np.log(attention.mean(axis=0)[-1] / np.where(P > 0, P, 1), where=P > 0, out=np.zeros_like(P)), 0
+    )
+    bump = 0.1 * np.exp(-0.5 * (np.log(RECORD / 400) / 0.7) ** 2)[:, None, None] * change
+    moved = attention * np.exp(bump)
+    moved /= moved.sum(axis=-1, keepdims=True)
+    for values, described in ((attention, True), (moved, False)):
+        trace = Trace(RECORD, values, batch_size=32, seq_len=math.inf)
+        assert fit(trace, CLASSES, **start).describes is described
+
+
+U, K = sympy.symbols("u k")
+OWN_TIMES = np.linspace(0.0, 4.0, 21)
+
+
+def own_run(parameters: dict[str, float], seed: int) -> dict[str, Floats]:
+    """u and its square of u' = -k u, with noise."""
+    rng, u = np.random.default_rng(seed), np.exp(-parameters["k"] * OWN_TIMES)
+    return {"u": u + 0.02 * rng.normal(size=u.size), "square": u**2 + 0.01 * rng.normal(size=u.size)}
+
+
+@pytest.mark.parametrize("errors", ["seeds", own_run])
+def test_an_own_system_is_fitted(errors: Any) -> None:
+    """Assert k of a decay from eight seeds, by their scatter and by a process, and the rejection of another curve."""
+    decay = System.from_sympy("Decay", {U: 1.0}, {U: -K * U}, {K: 1.0}, observables={"square": U**2})
+    runs = [own_run({"k": 0.7}, seed) for seed in range(8)]
+    values = {name: np.array([run[name] for run in runs]) for name in ("u", "square")}
+    result = fit(Trace(OWN_TIMES, observables=values), decay, free="k", errors=errors)
+    assert result.describes
+    assert result.errors == ("seeds" if errors == "seeds" else "simulation")
+    assert abs(result.estimates["k"] - 0.7) < 4 * result.standard_errors["k"] < 0.02
+    wrong = {name: each + 0.05 * np.sin(OWN_TIMES) for name, each in values.items()}
+    assert fit(Trace(OWN_TIMES, observables=wrong), decay, free="k", errors=errors).describes is False
+    with pytest.raises(InputError, match="a parameter of Decay to be one of k, received 'q'"):
+        fit(Trace(OWN_TIMES, observables=values), decay, free="q")
+    with pytest.raises(InputError, match="number of seeds"):
+        fit(Trace(OWN_TIMES, observables=own_run({"k": 0.7}, 0)), decay, free="k")
