@@ -54,9 +54,10 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     settings = json.loads(dataset.attrs["settings"])
     momentum = settings.get("momentum", 0.0)
     clock = "trace step" if settings.get("recorded") else f"{_recorder(settings)} step"
-    if momentum:
+    changes = [f"momentum {momentum:g}"] * (momentum > 0) + ["a schedule"] * bool(settings.get("schedule"))
+    if changes:
         at_clock = "; theory at its clock t" if dataset.sizes["curve"] else ""
-        clock += f" (momentum {momentum:g}{at_clock})"
+        clock += f" ({' and '.join(changes)}{at_clock})"
     for panel in panels[1 + 2 * ((count - 1 - np.arange(columns)) // columns), np.arange(columns)]:
         panel.set_xlabel(clock)
         panel.tick_params(labelbottom=True)

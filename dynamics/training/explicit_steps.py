@@ -26,7 +26,10 @@ from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_sc
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 NUMBERS_AT_ONCE = 5_000_000  # moved by one call of a compiled function, some tens of milliseconds, for Ctrl-C
-CLOCK = "t = step_size times steps; with momentum mu the flow's time is t/(1 - mu) to first order (momentum_clock)"
+CLOCK = (
+    "t = step_size times steps, or times the sum of their multipliers; with momentum mu the flow's time is t/(1 - mu) "
+    "to first order (momentum_clock)"
+)
 
 
 def descend(
@@ -228,7 +231,7 @@ def _run(
     """Make the steps in portions; return the trajectory."""
     started = seconds_of_running()
     recorder = Recorder(system, step_size * momentum_clock(record, 0.0, schedule), save_decoder, False)
-    schedule = np.empty(0) if schedule is None else schedule
+    multipliers = np.empty(0) if schedule is None else schedule
     state = system.initial_state()
     velocity, change = np.zeros((2, state.size))
     steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))
@@ -243,7 +246,7 @@ def _run(
                 steps[1] = min(steps[0] + at_once, waiting[-1])
                 saved = np.empty((int(np.searchsorted(waiting, steps[1], side="right")), state.size))
                 filled = move(
-                    arguments, state, velocity, change, reals, step_size, momentum, schedule, steps, waiting, saved
+                    arguments, state, velocity, change, reals, step_size, momentum, multipliers, steps, waiting, saved
                 )
                 recorder.keep(saved[:filled], None)
                 if steps[0] < steps[1] or not np.isfinite(state).all():
@@ -270,7 +273,9 @@ def _run(
         "full_state_size": system.size,
         "evaluations": made,
         "steps": made,
-    } | ({} if seed is None else {"seed": seed})
+    }
+    stats |= {} if seed is None else {"seed": seed}
+    stats |= {} if schedule is None else {"schedule": schedule.tolist()}
     return recorder.trajectory(Solution(status, message, stats, seconds_of_running() - started, []))
 
 
