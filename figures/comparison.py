@@ -11,7 +11,7 @@ import xarray
 from snapdyn.dynamics.observables import curve_named
 from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, text_scale
-from snapdyn.validation.comparison import CURVES
+from snapdyn.validation.comparison import CURVES, SYSTEM
 
 STYLES = {
     "mean_field": "-",
@@ -19,6 +19,7 @@ STYLES = {
     "descent": (0, (5, 1)),
     "modified_decoder": "--",
     "closed_form": ":",
+    SYSTEM: "-",
 }
 LOW, HIGH = 0.1, 0.9
 
@@ -87,7 +88,7 @@ def draw_curves(axes: Axes, data: xarray.Dataset) -> None:
     """Draw the band and the median of SGD and the theory's curves of one observable."""
     steps, settings = data.step.values, json.loads(data.attrs["settings"])
     optimizer, seeds = _recorder(settings), data.sizes["seed"]
-    _set_clock(axes, steps)
+    _set_clock(axes, steps, settings)
     recorded_data = data.sgd.isel(step=np.flatnonzero(data.sgd.notnull().any("seed")))
     low, median, high = recorded_data.quantile([LOW, 0.5, HIGH], "seed").values
     at = recorded_data.step.values
@@ -97,14 +98,21 @@ def draw_curves(axes: Axes, data: xarray.Dataset) -> None:
     recorded = f"{optimizer}, median" if seeds > 1 else optimizer
     axes.plot(at, median, color="0.35", marker="o", ms=2.2, lw=0, markevery=every, label=recorded)
     for number, curve in enumerate(data.curve.values):
-        values, label = data.theory.sel(curve=curve).values, curve_label(curve, settings.get("seq_len"))
+        values = data.theory.sel(curve=curve).values
+        label = settings["system"] if curve == SYSTEM else curve_label(curve, settings.get("seq_len"))
         axes.plot(steps, values, ls=STYLES[curve], color=f"C{number}", label=label)
 
 
-def _set_clock(axes: Axes, steps: np.ndarray) -> None:
-    """Scale the axis of steps: linear up to the first step, then logarithmic, with a tick every decade or two."""
+def _set_clock(axes: Axes, steps: np.ndarray, settings: dict[str, Any]) -> None:
+    """Scale the axis of steps: linear up to the first step, then logarithmic, with a tick every decade or two.
+
+    The time of an own system is drawn as it is.
+    """
     from matplotlib.ticker import FixedLocator, NullLocator
 
+    if "system" in settings:
+        axes.set_xlim(steps[0], steps[-1])
+        return
     scale = max(1.0, float(steps[steps > 0].min()))
     axes.set_xscale("symlog", linthresh=scale, linscale=0.3)
     axes.set_xlim(0, steps[-1])
@@ -116,7 +124,7 @@ def _set_clock(axes: Axes, steps: np.ndarray) -> None:
 def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     draw_curves(main, data)
     steps = data.step.values
-    _set_clock(residual, steps)
+    _set_clock(residual, steps, json.loads(data.attrs["settings"]))
     recorded = data.isel(step=np.flatnonzero(data.sgd.notnull().any("seed")))  # of other steps there is no residual
     low, median, high = recorded.sgd.quantile([LOW, 0.5, HIGH], "seed").values
     residual.fill_between(recorded.step.values, low - median, high - median, color="0.82", lw=0)
@@ -131,8 +139,11 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
                 axes.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, TIMES[kind], side, fontsize=note_size())
-    observable, indices = curve_named(str(data.observable.values))
-    main.set_title(observable.axis_of(*indices), pad=12 if transitions else 4)
+    name = title = str(data.observable.values)
+    if "system" not in json.loads(data.attrs["settings"]):
+        observable, indices = curve_named(name)
+        title = observable.axis_of(*indices)
+    main.set_title(title, pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=line_width(0.5))
     subtracted = "median" if data.sizes["seed"] > 1 else _recorder(json.loads(data.attrs["settings"]))
     residual.set_ylabel(f"minus {subtracted}", fontsize=note_size())

@@ -12,7 +12,9 @@ import xarray
 
 from snapdyn.core.errors import InputError, choice, instance, list_of, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
+from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
@@ -47,7 +49,9 @@ RUNG_OF_CURVE = {
     "closed_form": ORBIT,
 }
 
+SYSTEM = "system"  # the curve of an own system
 MOST_STEPS = 100_000_000
+BETWEEN = 100  # steps between the records of a trace, evenly spaced and in ratio
 
 
 def compute(
@@ -139,9 +143,9 @@ def compute(
 
 def compare(
     trace: Trace,
-    classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
+    classes: SequenceClasses | System,
+    eta_Y: float | None = None,
+    eta_Z: float | None = None,
     observables: Sequence[str] | None = None,
     curves: Sequence[str] = ("mean_field",),
     most_evaluations: int | None = None,
@@ -154,7 +158,8 @@ def compare(
     ----------
     trace : Trace
         One seed or several.
-    classes : SequenceClasses
+    classes : SequenceClasses, or an own system
+        With an own system the trace holds its observables; rates and curves are left out.
     eta_Y : float
         Learning rate of the decoder, per update of the trace, divided by its `rate_factor`.
     eta_Z : float
@@ -171,7 +176,7 @@ def compare(
     Returns
     -------
     xarray.Dataset
-        As `compute` returns it; "sgd" holds the trace.
+        As `compute` returns it; "sgd" holds the trace. Theory is computed between the records too, where "sgd" is NaN.
 
     Raises
     ------
@@ -184,9 +189,12 @@ def compare(
     >>> run = sd.sgd(sd.syn_small(), 0.5, 0.5, steps=100, seed=[0, 1, 2], batch_size=32, record=range(0, 101, 10))
     >>> dataset = sd.compare(sd.Trace.from_runs(run), sd.syn_small(), eta_Y=0.5, eta_Z=0.5)
     >>> dataset.observable.values.tolist(), dict(dataset.sizes)
-    (['loss', 'entropy 0', 'entropy 1'], {'seed': 3, 'observable': 3, 'step': 11, 'curve': 1})
+    (['loss', 'entropy 0', 'entropy 1'], {'seed': 3, 'observable': 3, 'step': 101, 'curve': 1})
     """
-    trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)").for_classes(classes)
+    trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
+    if isinstance(classes, System):
+        return _over_system(trace, classes, observables)
+    trace = trace.for_classes(classes)
     if observables is None:
         observables = ["loss"] if trace.loss is not None else []
         of_classes = trace.entropy if trace.entropy is not None else trace.attention
@@ -195,23 +203,59 @@ def compare(
             observables += [f"entropy {n}" for n in np.flatnonzero(~blank)[:4]]
     observables, curves = _checked_names(observables, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
-    if trace.steps.size < 2:
-        raise InputError("expected a trace of at least two recorded steps, received one; record more")
+    steps, values = _between(trace, values)
     clock = trace.clock
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
-        "rate_factor": clock.rate_factor,
-        "seq_len": trace.finite_length, "length": trace.length_sentence,
+        "rate_factor": clock.rate_factor, "seq_len": trace.finite_length, "length": trace.length_sentence,
+        "schedule": None if clock.schedule is None else clock.schedule.tolist(),
     }  # fmt: skip
-    if clock.schedule is not None:
-        settings["schedule"] = clock.schedule.tolist()
-    updates = None if clock.counts == "theory" else clock.updates(trace.steps)
+    updates = None if clock.counts == "theory" else clock.updates(steps)
     recorded = {
-        "sgd": values, "step": trace.steps, "updates": updates, "t": trace.t,
+        "sgd": values, "step": steps, "updates": updates, "t": clock.to_time(steps),
         "seed": list(range(trace.num_seeds)),
     }  # fmt: skip
+    if eta_Y is None or eta_Z is None:
+        raise InputError("expected eta_Y and eta_Z for sequence classes, received none; give both rates")
     rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
     return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, True)
+
+
+def _between(trace: Trace, values: Floats) -> tuple[Floats, Floats]:
+    """Steps of a trace and about a hundred between them; values (R, observables, steps), NaN between the records."""
+    if trace.steps.size < 2:
+        raise InputError("expected a trace of at least two recorded steps, received one; record more")
+    clock, last = trace.clock, trace.steps[-1]
+    first = trace.steps[trace.steps > 0][0]
+    further = np.concatenate([np.linspace(0.0, last, BETWEEN), np.geomspace(first, last, BETWEEN)])
+    if clock.counts != "theory":
+        unit = clock.batch_size if clock.counts == "sequences" else 1
+        further = unit * np.rint(further / unit)
+    steps = np.union1d(trace.steps, further[(further > trace.steps[0]) & (further < last)])
+    found = np.full((*values.shape[:2], steps.size), np.nan)
+    found[..., np.searchsorted(steps, trace.steps)] = values
+    return steps, found
+
+
+def _over_system(trace: Trace, system: System, observables: Sequence[str] | None) -> xarray.Dataset:
+    """Dataset of an own system laid over a trace of its observables."""
+    names = list(trace.observables) if observables is None else list_of("observables", observables, str, at_least=1)
+    if not trace.observables:
+        raise InputError(
+            f"expected a trace of observables of {system.name}, received one of a training run; build it with "
+            "Trace(steps, observables={name: values})"
+        )
+    for name in names:
+        choice("observable", name, tuple(trace.observables))
+    steps, values = _between(trace, np.stack([trace.observables[name] for name in names], axis=1))
+    try:
+        run = whole_run(system, steps, **TOLERANCES)
+    except RuntimeError as error:
+        raise InputError(f"expected a system that can be integrated, received: {error}") from error
+    theory = np.array([run.observable(name) for name in names])[None]
+    recorded = {"sgd": values, "step": steps, "t": steps, "seed": list(range(trace.num_seeds))}
+    settings = {"recorded": "trace", "clock": "t is the recorded step", "system": system.name}
+    return _dataset(recorded, theory, names, [SYSTEM], {"settings": settings, "transition_times": {}})
 
 
 def _curves(run: Trajectory, observables: Sequence[str]) -> list[Floats]:
@@ -280,15 +324,31 @@ def _over_theory(
         for name in ("start", "peak", "end")
         if with_transitions and np.isfinite(times[f"t_{name}"])
     }
-    shape = (len(observables), t.size)
+    values = np.array([_curves(run, observables) for run in theory]).reshape(len(theory), len(observables), t.size)
+    attributes = {
+        "eta_Y": eta_Y,
+        "eta_Z": eta_Z,
+        "num_classes": classes.num_classes,
+        "vocab_size": classes.vocab_size,
+        "transition_times": transitions,
+        "settings": settings,
+    }
+    return _dataset(recorded, values, observables, curves, attributes)
+
+
+def _dataset(
+    recorded: Mapping[str, Any],
+    theory: Floats,
+    observables: Sequence[str],
+    curves: Sequence[str],
+    attributes: dict[str, Any],
+) -> xarray.Dataset:
+    """Dataset of what was recorded and of theory (curve, observable, step); mappings in the attributes become JSON."""
     return xarray.Dataset(
         {
             "sgd": (("seed", "observable", "step"), recorded["sgd"]),
-            "theory": (
-                ("curve", "observable", "step"),
-                np.array([_curves(run, observables) for run in theory]).reshape(len(theory), *shape),
-            ),
-            "t": ("step", t, {"units": "batch-size-1 steps"}),
+            "theory": (("curve", "observable", "step"), theory),
+            "t": ("step", recorded["t"], {"units": "batch-size-1 steps"}),
         },
         {
             "seed": recorded["seed"],
@@ -297,12 +357,8 @@ def _over_theory(
             "curve": np.array(list(curves), dtype=object) if curves else np.empty(0, dtype="U1"),
         },
         {
-            "eta_Y": eta_Y,
-            "eta_Z": eta_Z,
-            "num_classes": classes.num_classes,
-            "vocab_size": classes.vocab_size,
-            "transition_times": json.dumps(transitions),
-            "settings": json.dumps(settings, sort_keys=True, default=str),
+            name: json.dumps(value, sort_keys=True, default=str) if isinstance(value, dict) else value
+            for name, value in attributes.items()
         },
     )
 
