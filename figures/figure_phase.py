@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate, log_times, single_common_token
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.observables import ODE
-from snapdyn.experiments.sweep.cells import measured
+from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.sweep.table import observables_of
+from snapdyn.experiments.system_sections import RUN, run_for, system_models
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
@@ -161,8 +163,10 @@ class Panel:
         """Value of the variable in a cell."""
         if "ladder" in sections:
             return largest_gap(sections["classes"], **sections["ladder"])
-        texts = {name: json.dumps(values) for name, values in sections.items()}
-        return float(measured(ODE, texts, [observables_of(ODE)[self.variable]], "")[0][self.variable])
+        classes = CLASSES[sections["classes"]["kind"]].model_validate(sections["classes"]).build(Path())
+        system = system_models()[sections["system"]["kind"]].model_validate(sections["system"])
+        variable = observables_of(ODE)[self.variable]
+        return float(variable.values(run_for([variable], system, RUN.model_validate(sections["run"]), classes)))
 
     def table(self) -> xarray.Dataset:
         """Measure the variable in all cells; return the dataset that a sweep with these settings gives."""

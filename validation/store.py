@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError
-from snapdyn.core.folders import cache_folder
 from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
@@ -32,6 +31,7 @@ from snapdyn.dynamics.files.storage import (
     write_record,
 )
 from snapdyn.dynamics.files.user_files import loaded_files
+from snapdyn.dynamics.kernels.compilation import cache_folder
 from snapdyn.validation.evidence import SEED, Evidence
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture

@@ -60,6 +60,9 @@ class System(ABC):
         Integrator with the right-hand side, made by `kernels.dormand_prince.integrator_of`. A subclass must declare its
         own integrator, since it may change the right-hand side. Systems of `from_sympy` and `from_function` have one
         that calls their right-hand side.
+    reducible : bool
+        Whether values that stay equal can be one value (`systems.reduction`). Like `compiled`, it is declared by the
+        class itself and not inherited.
     norm_weights : (size,) array or None
         Weight of each state value in the mean squares of the compiled integrator, sum 1; None: equal weights.
     eta_Y : float
@@ -103,6 +106,7 @@ class System(ABC):
     shares_logits: bool = False
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
+    reducible: ClassVar[bool] = False
 
     # -- what every system has -----------------------------------------------------------------------------
     @property

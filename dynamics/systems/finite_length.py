@@ -75,6 +75,7 @@ class FiniteLengthMeanField(MeanField):
     """
 
     compiled = integrator_of(finite_length, finite_length)
+    reducible = True
 
     def __init__(
         self,

@@ -60,6 +60,7 @@ class ModifiedDecoder(System):
 
     shares_logits = True
     compiled = integrator_of(modified_decoder)
+    reducible = True
 
     def __init__(
         self,

@@ -27,9 +27,9 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.core.errors import InputError, shown
-from snapdyn.core.folders import cache_folder
 from snapdyn.dynamics.files.storage import output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
+from snapdyn.dynamics.kernels.compilation import cache_folder
 from snapdyn.dynamics.systems.own.jumps import Switch
 
 KERNEL = "@kernel(fastmath=EXACT)"
