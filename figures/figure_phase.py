@@ -24,10 +24,10 @@ from snapdyn.experiments.sweep.table import observables_of
 from snapdyn.experiments.system_sections import RUN, run_for, system_models
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.phase_theory import ONSET, Theory, theory_of
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation import observables
 from snapdyn.validation.grid import Grid, Value
-from snapdyn.validation.phase_theory import ONSET, Theory, theory_of
 
 TITLE = "Phase diagrams of training"
 CAPTION = (

@@ -12,7 +12,7 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     CLOSED,
     LARGE_VOCABULARY,
     MEAN_FIELD,

@@ -17,8 +17,8 @@ from snapdyn.validation.claims.concentration._shared import (
     variance_of_sgd,
     worst_entry,
 )
-from snapdyn.validation.statement import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
-from snapdyn.validation.visits import FROZEN, Numbers, own_lead
+from snapdyn.validation.claims.decoder._visits import FROZEN, Numbers, own_lead
+from snapdyn.validation.claims.language import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
 
 # Of the SGD run.
 PRIOR = np.array([0.5, 0.3, 0.2])

@@ -6,9 +6,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
-from snapdyn.validation.visits import Numbers, log_error, slope_of_h, visits_of
+from snapdyn.validation.claims.decoder._visits import Numbers, log_error, slope_of_h, visits_of
+from snapdyn.validation.claims.language import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
+from snapdyn.validation.claims.maps import decoder_map
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
 DELTA = 0.01
@@ -124,10 +124,9 @@ CLAIM = Claim(
     conclusion=(
         "Holds for h; the relative change of the error e_n - alpha_n can be up to 1 + ln(V)/4 times that of the "
         "count, and is small only for N >> K^2 ln(V)^2. At the transition of V = 1e6 it is {at the transition, V = "
-        "1e6} times that of the count; the relative change of h is never larger than that of the count. The bound on "
-        "h is loose; with D/2 in place of D it fails. The bounds on sigma' are tighter: |sigma'| reaches {|sigma'| "
-        "over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9; 0.998 in a longer search) and, past the transition, {|sigma'| "
-        "over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 D/(p_n N) is allowed."
+        "1e6} times that of the count. The bound on h is loose; with D/2 in place of D it fails. The bounds on sigma' "
+        "are tighter: |sigma'| reaches {|sigma'| over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9) and, past the "
+        "transition, {|sigma'| over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 D/(p_n N) is allowed."
     ),
     expected="conditional",
     properties=(

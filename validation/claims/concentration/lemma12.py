@@ -17,9 +17,9 @@ from snapdyn.validation.claims.concentration._shared import (
     tail,
     worst_entry,
 )
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured
-from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
+from snapdyn.validation.claims.decoder._visits import Numbers, slope_of_h, visits_of
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured
+from snapdyn.validation.claims.maps import decoder_map
 
 
 def extremes(instance: Instance) -> tuple[Floats, Floats, Floats, Floats]:

@@ -16,9 +16,18 @@ from snapdyn.validation.claims.concentration._shared import (
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, INDEPENDENT_ATTENTION, Claim, Floats, Instance, Ints, Measured, Property
-from snapdyn.validation.visits import Numbers, elasticity, logits_of, single_token_classes, whole_steps
+from snapdyn.validation.claims.decoder._visits import Numbers, elasticity, logits_of, single_token_classes, whole_steps
+from snapdyn.validation.claims.language import (
+    EPS,
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Floats,
+    Instance,
+    Ints,
+    Measured,
+    Property,
+)
+from snapdyn.validation.claims.maps import decoder_map
 
 # Steps of the full Y that are made one by one.
 STEPS = 150

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     LINEAR_ALGEBRA,
     ONE_COMMON_TOKEN,
@@ -22,6 +21,7 @@ from snapdyn.validation.statement import (
     Requirement,
     spectral_norm,
 )
+from snapdyn.validation.claims.sample_classes import equal_overlap, random_attention, star
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0

@@ -14,7 +14,7 @@ from snapdyn.validation.claims.correlation._shared import (
     root_mean_square,
     with_attention,
 )
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, spectral_norm
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured, spectral_norm
 
 # Attention vectors of ten classes of which the first two share a token, and no others do.
 ONE_PAIR = np.eye(10, 11)

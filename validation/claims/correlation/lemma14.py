@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
-from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measured, e_prime
+from snapdyn.validation.claims.language import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measured, e_prime
 
 
 def residual(

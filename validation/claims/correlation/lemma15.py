@@ -14,7 +14,7 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     root_mean_square,
 )
-from snapdyn.validation.statement import Claim, Floats, Instance, Measured, e_prime, spectral_norm
+from snapdyn.validation.claims.language import Claim, Floats, Instance, Measured, e_prime, spectral_norm
 
 
 def largest_of_e_prime(

@@ -17,7 +17,7 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     product_rounding,
 )
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     Claim,
     Floats,

@@ -18,8 +18,7 @@ from snapdyn.validation.claims.correlation._shared import (
     product_rounding,
     with_attention,
 )
-from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     Claim,
     Floats,
@@ -28,6 +27,7 @@ from snapdyn.validation.statement import (
     e_prime,
     spectral_norm,
 )
+from snapdyn.validation.claims.sample_classes import star
 
 
 def largest_entry(

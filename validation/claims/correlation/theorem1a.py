@@ -18,9 +18,7 @@ from snapdyn.validation.claims.correlation._shared import (
     overlaps,
     star_of,
 )
-from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.sample_classes import weak_instances
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,
@@ -42,6 +40,8 @@ from snapdyn.validation.statement import (
     run_on_rung,
     zeta_products,
 )
+from snapdyn.validation.claims.sample_classes import weak_instances
+from snapdyn.validation.dense_algebra import output_errors
 
 ANY_PRIORS = replace(ANY_OVERLAP, num_classes=(1, 10), shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)
@@ -226,11 +226,10 @@ CLAIM = Claim(
     conclusion=(
         "(88) has a wrong sign; with the right sign and equal priors, |lambda_1| <= 1/sqrt(K-2) is enough for xi_n > "
         "0, without Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The proof "
-        "eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
-        "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 "
-        "is positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be "
-        "negative: {strong correlation} of the largest xi at strong correlation, and {priors 100, 1, 1} of it with "
-        "priors 100, 1, 1 (not under the original flow)."
+        "eliminates class n, and a Neumann series is positive where the row sums of E without n, at most sqrt(K-2) "
+        "|lambda_1|, are at most 1. Outside these conditions xi_n can be negative: {strong correlation} of the "
+        "largest xi at strong correlation, and {priors 100, 1, 1} of it with priors 100, 1, 1 (not under the original "
+        "flow)."
     ),
     findings=("F5", "F13"),
     properties=(

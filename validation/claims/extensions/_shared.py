@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DECISIVE,
     DESCENT,
     EXACT,

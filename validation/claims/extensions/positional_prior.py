@@ -18,8 +18,7 @@ from snapdyn.validation.claims.extensions._shared import (
     run_error,
     run_of,
 )
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     FINITE_LENGTH,
     SGD,
@@ -34,6 +33,7 @@ from snapdyn.validation.statement import (
     noise,
     standard_error,
 )
+from snapdyn.validation.grid import Grid
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4

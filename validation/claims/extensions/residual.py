@@ -10,8 +10,7 @@ import numpy as np
 from snapdyn.analytic import speed_coefficients
 from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import run_error, run_of
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     EPS,
     INDEPENDENT,
@@ -34,6 +33,7 @@ from snapdyn.validation.statement import (
     flow,
     zeta_products,
 )
+from snapdyn.validation.grid import Grid
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3

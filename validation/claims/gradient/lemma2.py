@@ -7,8 +7,8 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.validation.claims._shared import ONE_STATE
-from snapdyn.validation.statement import SGD, Claim, Floats, Instance, Measured, Property
-from snapdyn.validation.visits import FROZEN
+from snapdyn.validation.claims.decoder._visits import FROZEN
+from snapdyn.validation.claims.language import SGD, Claim, Floats, Instance, Measured, Property
 
 # Contextual tokens of the sequences that are drawn on an instance: the rarest token, of share 1e-4, occurs 1e8 times.
 LONG = 10**12

@@ -7,16 +7,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium
-from snapdyn.validation.claims.transition._shared import (
-    WEAK_FAMILY,
-    WEAKLY_CORRELATED,
-    growth_at_other_rates,
-    largest_step,
-    published_entropies,
-    trained_entropies,
-    transition,
-)
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import elasticity
+from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     MEAN_FIELD,
     Claim,
@@ -29,7 +21,15 @@ from snapdyn.validation.statement import (
     Requirement,
     run_on_rung,
 )
-from snapdyn.validation.visits import elasticity
+from snapdyn.validation.claims.transition._shared import (
+    WEAK_FAMILY,
+    WEAKLY_CORRELATED,
+    growth_at_other_rates,
+    largest_step,
+    published_entropies,
+    trained_entropies,
+    transition,
+)
 
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0

@@ -9,9 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, of_symmetric_classes
-from snapdyn.validation.growth_bounds import EqualClasses, common_growth
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     Box,
     Claim,
@@ -25,6 +23,8 @@ from snapdyn.validation.statement import (
     Requirement,
     flow,
 )
+from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, common_growth
+from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, of_symmetric_classes
 
 # rtol 1e-9 per step over some thousand steps.
 SOLVER = 1e-5

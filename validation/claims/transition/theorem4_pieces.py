@@ -6,8 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import LATE, WIDEST
-from snapdyn.validation.growth_bounds import OMEGA
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     OWN_NEXT_TOKENS,
     Claim,
@@ -18,6 +17,7 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
 )
+from snapdyn.validation.claims.transition._growth_bounds import OMEGA
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
