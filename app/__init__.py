@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         ClassKind,
         Event,
         FiniteLengthMeanField,
-        Fluctuations,
         FrozenDecoder,
         MeanField,
         ModifiedDecoder,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
         TransformerRun,
         descend,
         descend_samples,
-        fluctuations,
         from_text,
         integrate,
         integrate_many,
@@ -87,10 +85,10 @@ _ROOMS = ("analytic", "dynamics", "experiments", "figures", "validation")
 _HOMES = {
     **dict.fromkeys(
         (
-            "ClassKind", "Event", "FiniteLengthMeanField", "Fluctuations", "FrozenDecoder", "MeanField",
+            "ClassKind", "Event", "FiniteLengthMeanField", "FrozenDecoder", "MeanField",
             "ModifiedDecoder", "SGD", "Sensitivity", "SequenceClasses", "SingleCommonToken", "SymmetricClasses",
             "System", "TextClasses", "Trace", "Trajectory", "TransformerRun", "descend", "descend_samples",
-            "fluctuations", "from_text", "integrate", "integrate_many", "linear_conserved", "load", "log_times",
+            "from_text", "integrate", "integrate_many", "linear_conserved", "load", "log_times",
             "random_classes", "read_trace", "sensitivity", "sgd", "sgd_runs", "single_common_token",
             "symmetric_classes", "syn_medium", "syn_small", "train_transformer",
         ),

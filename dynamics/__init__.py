@@ -19,7 +19,6 @@ from snapdyn.dynamics.traces.reading import read_trace
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import SGD, sgd, sgd_runs
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
-from snapdyn.dynamics.training.linear_noise import Fluctuations, fluctuations
 from snapdyn.dynamics.training.sensitivities import Sensitivity, sensitivity
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
@@ -34,7 +33,6 @@ __all__ = [
     "EventRecord",
     "ExpansionWarning",
     "FiniteLengthMeanField",
-    "Fluctuations",
     "FrozenDecoder",
     "LinearConserved",
     "MeanField",
@@ -51,7 +49,6 @@ __all__ = [
     "TransformerRun",
     "descend",
     "descend_samples",
-    "fluctuations",
     "from_text",
     "growth_of_differences",
     "integrate",

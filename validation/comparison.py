@@ -87,13 +87,13 @@ def compute(
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
     **settings : dict
-        Further arguments of `sgd`: batch_size, seq_len, momentum, init, residual, ...
+        Further arguments of `sgd`: batch_size, seq_len, momentum, init, residual, schedule, ...
 
     Returns
     -------
     xarray.Dataset
-        sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in
-        batch-size-1 steps: `momentum_clock` of the step. The attributes of the dataset hold all settings. They also
+        sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in batch-size-1
+        steps: `momentum_clock` of the step and the schedule. The attributes of the dataset hold all settings. They also
         hold the theory's transition times, except for Adam, a random or given start, weight decay, unequal priors, or
         shared next tokens.
 
@@ -129,7 +129,9 @@ def compute(
                 f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
             )
     values = np.array([_curves(run, observables) for run in runs])
-    t = momentum_clock(steps_kept, settings.get("momentum", 0.0))
+    schedule = runs[0].parameters["schedule"]
+    t = momentum_clock(steps_kept, settings.get("momentum", 0.0), schedule)
+    settings |= {"schedule": schedule} if "schedule" in settings else {}
     recorded = {"sgd": values, "step": steps_kept, "updates": steps_kept, "t": t, "seed": seeds}
     rates = eta_Y, eta_Z
     return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, not other)
@@ -159,10 +161,10 @@ def compare(
         Learning rate of attention, per update of the trace.
     observables : sequence of str, optional
         As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
-        loss, and the entropy of the first four classes, as far as the trace has them.
+        loss, and the entropy of the first four recorded classes, as far as the trace has them.
     curves : sequence of str
         Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
-        updates, momentum and `rate_factor`.
+        updates, momentum, schedule and `rate_factor`.
     most_evaluations : int, optional
         Most evaluations of the rate for a curve; default 500,000 for small tables, else what `integrate` allows.
 
@@ -187,8 +189,10 @@ def compare(
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)").for_classes(classes)
     if observables is None:
         observables = ["loss"] if trace.loss is not None else []
-        if trace.entropy is not None or trace.attention is not None:
-            observables += [f"entropy {n}" for n in range(min(4, classes.num_classes))]
+        of_classes = trace.entropy if trace.entropy is not None else trace.attention
+        if of_classes is not None:
+            blank = np.isnan(of_classes).all(axis=(0, 1)).reshape(classes.num_classes, -1)[:, 0]
+            observables += [f"entropy {n}" for n in np.flatnonzero(~blank)[:4]]
     observables, curves = _checked_names(observables, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     if trace.steps.size < 2:
@@ -199,6 +203,8 @@ def compare(
         "rate_factor": clock.rate_factor,
         "seq_len": trace.finite_length, "length": trace.length_sentence,
     }  # fmt: skip
+    if clock.schedule is not None:
+        settings["schedule"] = clock.schedule.tolist()
     updates = None if clock.counts == "theory" else clock.updates(trace.steps)
     recorded = {
         "sgd": values, "step": trace.steps, "updates": updates, "t": trace.t,
@@ -323,10 +329,11 @@ def _descent(
     )
     made = np.rint(updates).astype(np.int64)
     size, momentum = settings.get("rate_factor", 1.0), settings.get("momentum", 0.0)
+    schedule = settings.get("schedule") and settings["schedule"][: made[-1]]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpansionWarning)
         try:
-            run = descend(system, int(made[-1]), size, momentum, record=made)
+            run = descend(system, int(made[-1]), size, momentum, record=made, schedule=schedule)
         except ExpansionWarning as error:
             raise InputError(f"{error}; leave descent out of curves") from error
     if run.status == "interrupted":

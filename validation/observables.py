@@ -103,7 +103,7 @@ def transition_time(run: Trajectory) -> float:
     with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
         loss = OBSERVABLES["class_loss"].values(run) @ classes.prior
     if settings["optimizer"] != "adam":
-        t = momentum_clock(t, settings["momentum"])
+        t = momentum_clock(t, settings["momentum"], settings.get("schedule"))
     return transition_between(t, loss, classes.vocab_size)
 
 

@@ -6,6 +6,7 @@ from snapdyn.analytic.symbolic import (
     loss_gradient,
     orbit,
     overlapping_decoder,
+    schedule,
     speed,
     stages,
     theorem_1,
@@ -17,7 +18,18 @@ from snapdyn.analytic.symbolic.loss_gradient import gradient
 __all__ = ["Derivation", "declare", "derivation_of", "derivations", "gradient", "ids_of_users"]
 
 # Modules in the order of the paper's appendix; each declares its derivations in the same order.
-MODULES = (loss_gradient, decoder, speed, stages, theorem_1, attention, orbit, transition, overlapping_decoder)
+MODULES = (
+    loss_gradient,
+    decoder,
+    speed,
+    stages,
+    theorem_1,
+    attention,
+    orbit,
+    transition,
+    overlapping_decoder,
+    schedule,
+)
 _BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items() if build.__module__ == module.__name__}
 
 

@@ -20,7 +20,8 @@ def compare(
     trace: Annotated[
         Path | None,
         typer.Option(
-            metavar="TRACE", help="Training recorded elsewhere (npz, nc, csv); the section trace gives its clock."
+            metavar="TRACE",
+            help="Training recorded elsewhere (npz, nc, csv, jsonl); the section trace gives its clock.",
         ),
     ] = None,
 ) -> int:

@@ -1,4 +1,4 @@
-"""Explicit steps of a rate with heavy ball: v <- mu v + rate(x), then x <- x + h v."""
+"""Explicit steps of a rate with heavy ball: v <- mu v + rate(x), then x <- x + h m v with multiplier m of the step."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from numba import njit
 
 from snapdyn.dynamics.kernels.dormand_prince import NOW
 
+PASSED = NOW + 1  # place in `reals` of the sum of the multipliers of the steps made; the last one
+
 
 @njit(inline="always")
-def explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+def explicit_steps(rate, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):
     """Body of the functions that make explicit steps; it is compiled once for each rate.
 
     Parameters
@@ -17,11 +19,13 @@ def explicit_steps(rate, arguments, state, velocity, change, reals, size, moment
         ``rate(state, change, *arguments)``; a rate that depends on time reads reals[NOW].
     state, velocity, change : (n,) arrays
         State and velocity, with which a run can pause and continue; `change` is scratch.
-    reals : array
+    reals : (PASSED + 1,) array
     size : float
         Step size h.
     momentum : float
         mu.
+    schedule : array
+        Multipliers m of the step size, one for each step; (0,): 1 throughout.
     steps : (2,) array of int
         Number of steps made, which this function counts up, and number of steps at which it ends.
     record : (N,) array of int
@@ -46,9 +50,11 @@ def explicit_steps(rate, arguments, state, velocity, change, reals, size, moment
             filled += 1
         if steps[0] == steps[1]:
             return filled
-        reals[NOW] = steps[0] * size
+        multiplier = schedule[steps[0]] if schedule.size > 0 else 1.0
+        reals[NOW] = reals[PASSED] * size
         rate(state, change, *arguments)
         for i in range(state.size):
             velocity[i] = momentum * velocity[i] + change[i]
-            state[i] += size * velocity[i]
+            state[i] += multiplier * size * velocity[i]
+        reals[PASSED] += multiplier
         steps[0] += 1

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, Bools, Floats, Ints, kernel
+from snapdyn.dynamics.kernels.compilation import REASSOCIATE, Bools, Floats, Ints, kernel
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive, softmax_error
 
 LANES = 4  # numbers in a vector register; scratch for the entries of a class is rounded up to it
@@ -277,13 +277,3 @@ def tangent(state, v, out, lists, rates, work, log_p_change):
     for i in range(lists.copies.size):
         out[i] /= lists.copies[i]
     return dloss
-
-
-@kernel(fastmath=EXACT)
-def jacobian(state, v, columns, lists, rates, work, nothing):
-    """Write every column of the derivative of `mean_field` to a row of `columns` (n, n); `v` (n,) is scratch."""
-    v[:] = 0.0
-    for i in range(v.size):
-        v[i] = 1.0
-        tangent(state, v, columns[i], lists, rates, work, nothing)
-        v[i] = 0.0

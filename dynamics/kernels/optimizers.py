@@ -27,6 +27,7 @@ class Update(NamedTuple):
     eta_Y: float
     eta_Z: float
     momentum: float
+    schedule: Floats  # (steps,) multipliers of both rates; (0,): 1 throughout
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
@@ -65,7 +66,9 @@ def adam_update(x, gradient, first, second, step, rate):
 def is_updated(descent, update, num_slots, step):
     """Make update number `step` of z and Y, in place; return whether the state is finite."""
     state, gradient, check = descent.state, descent.gradient, 0.0
-    for part, rate in ((slice(0, num_slots), update.eta_Z), (slice(num_slots, state.size), update.eta_Y)):
+    multiplier = update.schedule[step - 1] if update.schedule.size > 0 else 1.0
+    for part, eta in ((slice(0, num_slots), update.eta_Z), (slice(num_slots, state.size), update.eta_Y)):
+        rate = multiplier * eta
         if update.adam:
             check += adam_update(
                 state[part], gradient[part], descent.first_moment[part], descent.second_moment[part], step, rate

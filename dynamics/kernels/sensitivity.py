@@ -30,8 +30,8 @@ def sensitivity(state, out, size, lists, rates, work, log_p_changes, of_rates):
 
 
 @kernel(fastmath=EXACT, nogil=True)
-def sensitivity_steps(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):
+def sensitivity_steps(arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):
     """As `explicit_steps`, for `sensitivity`; `arguments` are its arguments after out, and `reals`."""
     return explicit_steps(
-        sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, steps, record, saved
+        sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, schedule, steps, record, saved
     )

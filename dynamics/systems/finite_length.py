@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, flag, whole
+from snapdyn.core.errors import InputError, whole
 from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.finite_length import FINITE_LENGTH_ROWS, finite_length
-from snapdyn.dynamics.systems.layout import build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 # Where the frequencies that attention weights vary by as much as their mean, a second-order expansion fails: on
@@ -48,8 +47,6 @@ class FiniteLengthMeanField(MeanField):
         T-1, number of contextual tokens; None is infinite (MeanField itself).
     z_initial : (Q, M) array, optional
         Initial logits, rows in increasing query id. Default 0.
-    lump : bool
-        Use one row of Y for all tokens with equal columns P(l|.) and initial logits; exact in expectation.
 
     Raises
     ------
@@ -84,14 +81,10 @@ class FiniteLengthMeanField(MeanField):
         eta_Z: float,
         seq_len: int | None,
         z_initial: ArrayLike | None = None,
-        lump: bool = True,
     ) -> None:
         super().__init__(classes, eta_Y, eta_Z, z_initial)
         self.seq_len = None if seq_len is None else whole("seq_len", seq_len, 1, LONGEST_SEQUENCE)
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "seq_len": self.seq_len}
-        if not flag("lump", lump):
-            self.layout = build_layout(classes, self.z_initial, lump=False)
-            self.size = self.layout.size
         self.inverse_length = 0.0 if self.seq_len is None else 1.0 / self.seq_len
         start = float(self.count_noise(self.z_initial[classes.z_coordinates]).max())
         if start > LARGEST_COUNT_NOISE:
@@ -107,23 +100,9 @@ class FiniteLengthMeanField(MeanField):
         work = scratch(FINITE_LENGTH_ROWS, self.form.width)
         return lists, np.append(rates, self.inverse_length), work, scratch(int(pairs.max()))
 
-    def write_rate(
-        self,
-        state: Floats,
-        out: Floats,
-        log_p: Floats | None = None,
-        prior: Floats | None = None,
-        inverse_length: float | None = None,
-    ) -> float:
-        """Write d(state)/dt to `out`; ln P (on the layout), p_n and 1/(T-1) are by default those of the system."""
+    def write_rate(self, state: Floats, out: Floats) -> float:
         self.check_values(state, out)
-        lists, rates, *memory = self._arguments
-        given: dict[str, Any] = {"log_p": log_p, "share": prior}
-        if changed := {name: value for name, value in given.items() if value is not None}:
-            lists = lists._replace(**changed)
-        if inverse_length is not None:
-            rates = np.append(rates[:2], inverse_length)
-        return float(finite_length(state, out, lists, rates, *memory))
+        return float(finite_length(state, out, *self._arguments))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         """count_noise (..., S), the parameter of the expansion: variance over squared mean of the token frequencies.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,9 @@ class TraceClock:
     sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
     larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
     [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
-    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.)
+    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.) With a schedule of multipliers m_j,
+    i updates are worth their sum over j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the
+    clock of first order, that of a constant gradient.
 
     Parameters
     ----------
@@ -33,12 +35,14 @@ class TraceClock:
     momentum : float
         mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
     rate_factor : float
-        Rates of the recorded run over those of the theory, constant in time.
+        Rates of the recorded run over those of the theory, where the multiplier of the schedule is 1.
+    schedule : (n,) array, optional
+        Multipliers of both rates, one for each update up to the last record; default 1.
 
     Raises
     ------
     InputError
-        A number out of range, or a momentum or rate factor with counts="theory", whose steps already include them.
+        A number out of range, or a momentum, rate factor or schedule with counts="theory", whose steps include them.
 
     Examples
     --------
@@ -54,16 +58,18 @@ class TraceClock:
     batch_size: int = 1
     momentum: float = 0.0
     rate_factor: float = 1.0
+    schedule: Floats | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         choice("clock", self.counts, COUNTS)
         object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
         object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
         object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
-        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0):
+        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0 or self.schedule is not None):
             raise InputError(
-                "expected momentum 0 and rate_factor 1 with clock='theory', whose steps are converted, received "
-                f"{self.momentum:g} and {self.rate_factor:g}; give clock='updates' with the updates"
+                "expected momentum 0, rate_factor 1 and no schedule with clock='theory', whose steps are converted, "
+                f"received {self.momentum:g}, {self.rate_factor:g} and {'no' if self.schedule is None else 'a'} "
+                "schedule; give clock='updates' with the updates"
             )
 
     def updates(self, steps: ArrayLike) -> Floats:
@@ -73,30 +79,7 @@ class TraceClock:
 
     def to_time(self, steps: ArrayLike) -> Floats:
         """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
-        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum))
-
-    @property
-    def relaxation(self) -> float | None:
-        """Rate kappa at which the velocity of the heavy ball follows the gradient; None without momentum.
-
-        Let r be the rate factor and tau = r i/(1 - mu) the time after i updates. With tau as time, the flow with
-        velocity is x' = w, w' = kappa (F(x) - w); mu^i = exp(-kappa tau) gives kappa = -(1 - mu) ln(mu)/r. From
-        w(0) = 0 a constant F gives x = F t with the t of this clock, to leading order in 1 - mu.
-        """
-        if self.momentum == 0.0:
-            return None
-        return float(-(1.0 - self.momentum) * np.log(self.momentum) / self.rate_factor)
-
-    @property
-    def noise_factor(self) -> float:
-        """Covariance of the fluctuations at equal t, divided by that for batch size 1 without momentum.
-
-        Let F be the drift and D the noise covariance of a batch-size-1 step. An update with rate factor r and batch
-        size B has drift r F and noise r^2 D/B; t advances by r, so the noise per t is r D/B. With momentum each
-        gradient g adds up to g/(1 - mu) in the velocity: the drift is r F/(1 - mu), the noise r^2 D/(B (1 - mu)^2), and
-        t advances by r/(1 - mu). This holds for t much longer than r/(1 - mu)^2.
-        """
-        return self.rate_factor / ((1.0 - self.momentum) * self.batch_size)
+        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum, self.schedule))
 
     @property
     def sentence(self) -> str:
@@ -106,5 +89,8 @@ class TraceClock:
         start = f"i = sequences/{self.batch_size} updates; " if self.counts == "sequences" else "i updates; "
         left = 1.0 - self.momentum
         t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
+        if self.schedule is not None:
+            of_momentum = f" (1 - {self.momentum:g}^(j+1))/{left:g}" if self.momentum else ""
+            t = f"sum over j < i of schedule[j]{of_momentum}"
         factor = f"{self.rate_factor:g} " if self.rate_factor != 1.0 else ""
         return f"{start}t = {factor}{t} batch-size-1 steps"

@@ -80,6 +80,11 @@ def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> t
     return z, state
 
 
+def _update(settings: SGDSettings) -> Update:
+    schedule = np.empty(0) if settings.schedule is None else np.asarray(settings.schedule)
+    return Update(settings.optimizer == "adam", settings.eta_Y, settings.eta_Z, settings.momentum, schedule)
+
+
 def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     """Train, as `sgd` documents it; when `stop` is set, the run ends as interrupted at the next kernel call.
 
@@ -109,7 +114,7 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     first_sums = np.empty(L.num_rows)
     row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.lists.number, first_sums)
     descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
-    update = Update(adam, settings.eta_Y, settings.eta_Z, settings.momentum)
+    update = _update(settings)
     batch_size, widest = settings.batch_size or 0, L.max_support
     at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
     memory = Scratch(
@@ -185,7 +190,7 @@ def _train_on_representatives(
     state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
     descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
-    update = Update(adam, settings.eta_Y, settings.eta_Z, settings.momentum)
+    update = _update(settings)
     rate, arguments = scratch(small.size), small.kernel_arguments()
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
@@ -286,6 +291,9 @@ class SGD(SGDSettings):
         batch_size=None and Y(0) = 0; steps equal those of the full state up to rounding. "auto" reduces runs of 100
         steps or more, if `integrate` would reduce the mean field. `trajectory.stats` gives "state_size" and
         "full_state_size".
+    schedule : (steps,) array_like or callable, optional
+        Multipliers s_i of both rates, finite and at least 0, or a function that returns them for the array of steps
+        0..steps-1; default 1. With momentum v <- momentum v + d, x <- x - eta s_i v, as in PyTorch.
 
     Raises
     ------
@@ -363,16 +371,17 @@ def sgd(
     threads : int, optional
         Threads for several seeds; default all cores. The numbers do not depend on it.
     **settings : dict
-        `residual`, `save_decoder` and `reduce`, as in `SGD`.
+        `residual`, `save_decoder`, `reduce` and `schedule`, as in `SGD`.
 
     Returns
     -------
     Trajectory or list of Trajectory
         A list, with one trajectory per seed, when `seed` is an iterable; its runs are made in parallel.
         `t` is the number of updates at each record. For any batch size this is the paper's clock; with momentum, the
-        paper's time is 1/(1-momentum) times larger, to first order. `loss` is the mean -ln alpha of the batch drawn
-        next, nats. `invariants` (not with Adam) are the changes of the row sums of Y and z. `status` is "diverged" when
-        loss or state stop being finite, "interrupted" after Ctrl-C; the record until then is kept.
+        paper's time is 1/(1-momentum) times larger, to first order; with a schedule it is the sum of the multipliers.
+        `loss` is the mean -ln alpha of the batch drawn next, nats. `invariants` (not with Adam) are the changes of the
+        row sums of Y and z. `status` is "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C;
+        the record until then is kept.
 
     Raises
     ------

@@ -17,13 +17,12 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Recorder, Solution
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
-from snapdyn.dynamics.kernels.dormand_prince import NOW
-from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
+from snapdyn.dynamics.kernels.explicit_steps import PASSED, explicit_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.systems.own.user_function import compiled_for_user
 from snapdyn.dynamics.training.settings import seed_list
-from snapdyn.dynamics.training.steps import checked_record
+from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule, momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 NUMBERS_AT_ONCE = 5_000_000  # moved by one call of a compiled function, some tens of milliseconds, for Ctrl-C
@@ -37,6 +36,7 @@ def descend(
     momentum: float = 0.0,
     record: ArrayLike | None = None,
     save_decoder: bool = False,
+    schedule: Schedule | None = None,
 ) -> Trajectory:
     """Make explicit steps of the rate of a system: x <- x + h v, v <- mu v + rate(x).
 
@@ -55,12 +55,16 @@ def descend(
         Increasing numbers of steps, from 0 to `steps`, after which the state is kept; default: all.
     save_decoder : bool
         Keep Y, as in `integrate`.
+    schedule : (steps,) array_like or callable, optional
+        Multipliers m_i of h, finite and at least 0, or a function that returns them for an array of steps 0..steps-1:
+        x <- x + h m_i v, also with momentum. Default: 1.
 
     Returns
     -------
     Trajectory
-        t is step_size times the number of steps made. A rate that depends on time takes this t. Status "diverged" when
-        the state stops being finite, "interrupted" after Ctrl-C, with the record until then.
+        t is step_size times the number of steps made, or times the sum of their multipliers. A rate that depends on
+        time takes this t. Status "diverged" when the state stops being finite, "interrupted" after Ctrl-C, with the
+        record until then.
 
     Raises
     ------
@@ -76,10 +80,11 @@ def descend(
     array([1.  , 0.5 , 0.25])
     """
     plan = _checked(system, steps, step_size, momentum, record)
-    reals, move = np.zeros(NOW + 1), system.stepper
+    multipliers = checked_schedule(schedule, whole("steps", steps, 0))
+    reals, move = np.zeros(PASSED + 1), system.stepper
     arguments = (*system.kernel_arguments(), reals) if move is not None else ()
     move = move or _interpreted(system)
-    return _run(system, *plan, move, arguments, reals, threading.Event(), save_decoder=save_decoder)
+    return _run(system, *plan, move, arguments, reals, threading.Event(), None, save_decoder, multipliers)
 
 
 def descend_samples(
@@ -152,7 +157,7 @@ def descend_samples(
 
     def one(each: int) -> Trajectory:
         rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(each)))
-        return _run(system, *plan, move, (rng, *arguments), np.zeros(NOW + 1), stop, seed=each)
+        return _run(system, *plan, move, (rng, *arguments), np.zeros(PASSED + 1), stop, each)
 
     runs = in_threads([partial(one, each) for each in seeds], threads, stop)
     return runs[0] if single else runs
@@ -183,6 +188,7 @@ def _interpreted(system: System) -> Any:
         reals: Floats,
         size: float,
         momentum: float,
+        schedule: Floats,
         steps: Ints,
         record: Ints,
         saved: Floats,
@@ -194,10 +200,12 @@ def _interpreted(system: System) -> Any:
                 filled += 1
             if steps[0] == steps[1]:
                 break
-            system.write_rate_at(float(steps[0] * size), state, change)
+            multiplier = schedule[steps[0]] if schedule.size else 1.0
+            system.write_rate_at(float(reals[PASSED] * size), state, change)
             velocity *= momentum
             velocity += change
-            state += size * velocity
+            state += multiplier * size * velocity
+            reals[PASSED] += multiplier
             steps[0] += 1
         return filled
 
@@ -215,10 +223,12 @@ def _run(
     stop: threading.Event,
     seed: int | None = None,
     save_decoder: bool = False,
+    schedule: Floats | None = None,
 ) -> Trajectory:
     """Make the steps in portions; return the trajectory."""
     started = seconds_of_running()
-    recorder = Recorder(system, np.asarray(step_size * record, dtype=np.float64), save_decoder, False)
+    recorder = Recorder(system, step_size * momentum_clock(record, 0.0, schedule), save_decoder, False)
+    schedule = np.empty(0) if schedule is None else schedule
     state = system.initial_state()
     velocity, change = np.zeros((2, state.size))
     steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))
@@ -232,7 +242,9 @@ def _run(
                 waiting = record[recorder.count : recorder.count + rows]
                 steps[1] = min(steps[0] + at_once, waiting[-1])
                 saved = np.empty((int(np.searchsorted(waiting, steps[1], side="right")), state.size))
-                filled = move(arguments, state, velocity, change, reals, step_size, momentum, steps, waiting, saved)
+                filled = move(
+                    arguments, state, velocity, change, reals, step_size, momentum, schedule, steps, waiting, saved
+                )
                 recorder.keep(saved[:filled], None)
                 if steps[0] < steps[1] or not np.isfinite(state).all():
                     status = "diverged"
@@ -308,12 +320,14 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
         jitted(state, rng, change, *parameters)
 
     @numba.njit(nogil=True)
-    def move(arguments, state, velocity, change, reals, size, momentum, steps, record, saved):  # type: ignore[no-untyped-def]
-        return explicit_steps(draw, arguments, state, velocity, change, reals, size, momentum, steps, record, saved)
+    def move(arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):  # type: ignore[no-untyped-def]
+        return explicit_steps(
+            draw, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved
+        )
 
     rng = np.random.Generator(np.random.PCG64(0))
-    nothing = np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
-    vectors = start, np.zeros(start.size), np.zeros(start.size), np.zeros(NOW + 1)
+    nothing = np.empty(0), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
+    vectors = start, np.zeros(start.size), np.zeros(start.size), np.zeros(PASSED + 1)
     with compiled_for_user(plain):
         move((rng, *arguments), *vectors, 1.0, 0.0, *nothing)
     return move, arguments

@@ -17,16 +17,15 @@ from snapdyn.core.errors import (
     instance,
     list_of,
     number,
-    positive,
     shown,
-    time_array,
     unknown_name,
     whole,
 )
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.driver import integrate
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.systems.own.declaration import OwnSystem
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
 from snapdyn.dynamics.systems.variational import (
     DifferencedSensitivity,
@@ -34,11 +33,13 @@ from snapdyn.dynamics.systems.variational import (
     MeanFieldSensitivity,
     SensitivitySystem,
 )
-from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Rows of a direction in P sum to 0 within this share of their absolute values.
 ROW_SUM_TOLERANCE = 1e-9
+# Relative steps of the differences of runs, and what may lie between them and the derivatives: far above the error of
+# the first one of a smooth rate, far below what a jump adds.
+DIFFERENCES, LARGEST_GAP = (1e-4, 2.5e-5), 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,16 +193,16 @@ def sensitivity(
     wrt: Any = ("eta_Y", "eta_Z"),
     rtol: float = 1e-9,
     atol: float = 1e-11,
-    step_size: float | None = None,
-    momentum: float = 0.0,
     most_evaluations: int | None = None,
 ) -> Sensitivity:
-    """Integrate a system with its derivatives with respect to parameters, or make its finite steps with them.
+    """Integrate a system with its derivatives with respect to parameters.
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
     For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every
-    other system the products are central differences of the rate, with a relative error of about 1e-9.
+    other system the products are central differences of the rate, with a relative error of about 1e-9. Where an own
+    rate may jump, the derivatives are compared with differences of runs, since they lack what a jump adds that moves
+    with a parameter.
 
     Parameters
     ----------
@@ -216,12 +217,6 @@ def sensitivity(
     atol : float
         Absolute tolerance of the state, and of derivatives with respect to the logarithm of a parameter or to a
         direction of unit size.
-    step_size : float, optional
-        h, for steps of `descend` in place of the flow: with h and momentum mu, x and S = dx/dp both make steps along
-        their rates, which gives the exact derivatives of the steps. The times `t_eval` must then be increasing whole
-        multiples of h, and rtol, atol and most_evaluations have no effect.
-    momentum : float
-        mu of the heavy ball, with `step_size`.
     most_evaluations : int, optional
         As in `integrate`: without it, a run that is estimated to take too long is refused.
 
@@ -232,9 +227,10 @@ def sensitivity(
     Raises
     ------
     InputError
-        Unknown parameters or directions of another shape; times between two steps; what `integrate` raises.
+        Unknown parameters or directions of another shape; a parameter that moves a jump of the rate; what `integrate`
+        raises.
     RuntimeError
-        The integration failed, or the steps diverged; the message says where.
+        The integration failed; the message says where.
 
     Examples
     --------
@@ -251,21 +247,15 @@ def sensitivity(
     instance("system", system, System, "build one, such as MeanField(classes, eta_Y, eta_Z)")
     directions = checked_directions(system, wrt)
     augmented = _with_derivatives(system, directions)
-    if step_size is None:
-        if momentum:
-            raise InputError(
-                f"expected step_size with momentum, received momentum = {shown(momentum)} alone; give step_size=1.0"
-            )
-        run = integrate(augmented, t_eval, rtol=rtol, atol=atol, most_evaluations=most_evaluations)
-    else:
-        steps = _whole_steps(t_eval, positive("step_size", step_size))
-        run = descend(augmented, int(steps.max(initial=0)), step_size, momentum, record=steps)
+    run = integrate(augmented, t_eval, rtol=rtol, atol=atol, most_evaluations=most_evaluations)
     if run.status == "interrupted":
         raise KeyboardInterrupt
     if not run.success:
         raise RuntimeError(run.message)
     states = run.require_state()
     x, derivatives = augmented.parts(states)
+    if isinstance(system, OwnSystem) and system.may_jump:
+        _require_same_as_differences(system, directions, run.t, derivatives)
     losses, loss_changes = augmented.losses(states)
     classes, has_z = system.classes, system.has_z
     # None: a system without attention logits, or without a loss.
@@ -296,15 +286,32 @@ def sensitivity(
     return Sensitivity(trajectory, kinds, derivatives, z_changes, entries, loss_changes, observables)
 
 
-def _whole_steps(t_eval: ArrayLike, step_size: float) -> Ints:
-    """Numbers of steps (N,) at the times."""
-    steps = np.atleast_1d(time_array("t_eval", t_eval) / step_size)
-    if np.abs(steps - np.rint(steps)).max(initial=0.0) > 1e-6 or (np.diff(steps) <= 0).any():
-        raise InputError(
-            f"expected t_eval as increasing whole multiples of step_size = {step_size:g}, received "
-            f"{shown(np.asarray(t_eval))}; give step_size * numbers of steps"
-        )
-    return np.rint(steps).astype(np.int64)
+def _require_same_as_differences(
+    system: OwnSystem, directions: list[Direction], t: Floats, derivatives: Floats
+) -> None:
+    """Raise InputError where derivatives (N, k, n) differ from differences of runs, however small these are.
+
+    A jump of the rate at t* adds (F before - F after) dt*/dp to the derivatives, which the variational equations lack.
+    """
+    for i, direction in enumerate(directions):
+        value, gaps = float(system.parameters[direction.kind]), []
+        size = np.abs(derivatives[:, i]).max(initial=0.0)
+        for step in DIFFERENCES:
+            h = step * (abs(value) or 1.0)
+            above, below = (
+                whole_run(system.with_parameters(**{direction.kind: moved}), t, rtol=1e-10, atol=1e-12).require_state()
+                for moved in (value + h, value - h)
+            )
+            difference = (above - below) / (2.0 * h)
+            scale = max(size, float(np.abs(difference).max(initial=0.0)))
+            gaps.append(float(np.abs(difference - derivatives[:, i]).max(initial=0.0)) / (scale or 1.0))
+        if gaps[1] > LARGEST_GAP and gaps[1] > 0.5 * gaps[0]:
+            raise InputError(
+                f"expected a rate of {system.name} whose jumps do not move with {direction.kind}, received derivatives "
+                f"that differ from differences of runs by {gaps[1]:.2g} of their size, since they lack what a moving "
+                "jump adds; make the jump smooth, such as tanh(x/width) in place of sign(x), or take differences of "
+                "runs"
+            )
 
 
 def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:

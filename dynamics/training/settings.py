@@ -14,7 +14,7 @@ from snapdyn.core.errors import InputError, choice, finite_array, flag, flag_or,
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
-from snapdyn.dynamics.training.steps import checked_record
+from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule
 
 OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
@@ -45,6 +45,7 @@ class SGDSettings:
     residual: bool = False
     save_decoder: bool = False
     reduce: bool | str = "auto"
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         def store(name: str, value: Any) -> None:
@@ -73,6 +74,7 @@ class SGDSettings:
         store("reduce", flag_or("reduce", self.reduce, "auto"))
         record = self.record
         store("record", np.arange(self.steps + 1) if record is None else checked_record(record, self.steps))
+        store("schedule", checked_schedule(self.schedule, self.steps))
         store("init", self._checked_init())
         if self.reduce is True and not (self.batch_size is None and self.decoder_starts_at_zero):
             raise InputError(
@@ -124,6 +126,7 @@ class SGDSettings:
         values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
         record = np.asarray(self.record)
         values["record"] = None if record.size == self.steps + 1 else record.tolist()
+        values["schedule"] = None if self.schedule is None else np.asarray(self.schedule).tolist()
         if isinstance(self.init, dict):
             values["init"] = {
                 name: {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}

@@ -1,4 +1,4 @@
-"""Sections that train: transformers in a sweep."""
+"""Sections that train: transformers in a sweep, and schedules."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
+from snapdyn.experiments.run_files import read_comparison
 from tests.experiments.sweep.helpers import dataset, swept
 from tests.helpers import FABLE
 
@@ -59,3 +60,38 @@ design = "grid"
     run = snapdyn.train_transformer(text, learning_rate=1.0, **options)
     last = dataset(tmp_path).isel(learning_rate=1)
     assert (float(last.entropy), float(last.loss)) == (run.entropy[-1], run.loss[-1])
+
+
+SCHEDULED = """
+[classes]
+kind = "syn_small"
+[sgd]
+eta_Y = 0.5
+eta_Z = 0.5
+steps = 3
+seeds = 1
+record = [0, 3]
+schedule = [0.0, 0.5, 1]
+[compare]
+loss = true
+"""
+
+
+def test_a_schedule_in_a_run_file(tmp_path: Path) -> None:
+    """Assert its clock for SGD and for a trace, and one sentence for a word or another length."""
+    file = tmp_path / "run.toml"
+    file.write_text(SCHEDULED)
+    assert read_comparison(file).compute().t.values.tolist() == [0.0, 1.5]
+    np.savez(tmp_path / "trace.npz", steps=[0, 2, 3], loss=[3.0, 2.9, 2.8])
+    of_trace = SCHEDULED.replace("[sgd]", "[trace]").replace("steps = 3\nseeds = 1\nrecord = [0, 3]\n", "")
+    file.write_text(of_trace)
+    assert read_comparison(file, tmp_path / "trace.npz").compute().t.values.tolist() == [0.0, 0.5, 1.5]
+    for wrong, sentence in (
+        ('"cosine"', "schedule"),
+        ("[1.0, 2.0]", r"schedule of shape \(3,\)"),
+        ("[1.0, -1, 1]", "at least 0"),
+    ):
+        file.write_text(SCHEDULED.replace("[0.0, 0.5, 1]", wrong))
+        with pytest.raises(snapdyn.InputError, match=sentence) as error:
+            read_comparison(file).compute()
+        assert "\n" not in str(error.value)

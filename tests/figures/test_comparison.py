@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics import FiniteLengthMeanField, SequenceClasses, Trace, sgd, single_common_token, syn_small
+from snapdyn.dynamics import (
+    FiniteLengthMeanField,
+    MeanField,
+    SequenceClasses,
+    Trace,
+    integrate,
+    sgd,
+    single_common_token,
+    syn_small,
+)
 from snapdyn.figures.comparison import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute
@@ -192,3 +201,26 @@ def test_a_curve_that_would_not_end_is_refused_with_its_number_of_evaluations() 
     run = sgd(syn_small(), 0.5, 0.5, steps=20, seed=[0, 1], batch_size=32, record=range(0, 21, 10))
     with pytest.raises(InputError, match="stopped after 2000 evaluations"):
         compare(Trace.from_runs(run), syn_small(), 1.0, 1e12, most_evaluations=2000)
+
+
+def test_compare_takes_the_schedule() -> None:
+    """Assert that runs of SGD on the expectation lie on the curve of descent, and near the flow at the integral.
+
+    Without the schedule the flow is 5 % or more of the fall of the loss away.
+    """
+    classes, multipliers = syn_small(), np.linspace(0.0, 1.0, 200)
+    run = sgd(classes, 0.1, 0.1, 200, batch_size=None, record=range(0, 201, 20), schedule=multipliers)
+    trace = Trace.from_runs(run)
+    data = compare(trace, classes, 0.1, 0.1, ["loss"], curves=["mean_field", "descent"])
+    fall = float(run.loss[0] - run.loss[-1])
+    flow, steps = np.abs(data.theory.values[:, 0] - run.loss).max(axis=1)
+    assert steps < 1e-12
+    assert flow < 0.01 * fall
+    without = integrate(MeanField(classes, 0.1, 0.1), trace.steps)
+    assert np.abs(without.loss - run.loss).max() > 0.05 * fall
+    again = compute(
+        classes, 0.1, 0.1, 200, [0], ["loss"], ["mean_field", "descent"], batch_size=None, record=range(0, 201, 20),
+        schedule=lambda i: i / 199,
+    )  # fmt: skip
+    np.testing.assert_allclose(again.theory, data.theory, rtol=1e-9)
+    np.testing.assert_allclose(again.t, trace.t, rtol=1e-12)

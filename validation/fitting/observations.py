@@ -1,22 +1,22 @@
-"""What a fit estimates, and the quantities that it compares, whose fluctuations are close to Gaussian."""
+"""What a fit of sequence classes estimates, and the quantities that it compares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.core.errors import InputError, choice, list_of, positive, shown, whole
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.observables import OBSERVABLES, entropy_of
-from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
+from snapdyn.core.errors import InputError, choice, list_of, positive, shown
+from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.traces.trace import Trace
-from snapdyn.dynamics.training.sensitivities import Sensitivity
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 QUANTITIES = ("attention", "entropy", "loss")
+# Numbers with at least so many digits are taken as they are; how many numbers are read to find out.
+MOST_DIGITS, MOST_READ, SEED = 10, 4000, 5
 FREE = ("eta_Y", "eta_Z", "clock", "common_probability")
 
 
@@ -84,14 +84,6 @@ def chosen_quantity(trace: Trace, quantity: str | None) -> str:
     return quantity
 
 
-def chosen_rows(trace: Trace, quantity: str, records: int) -> Ints:
-    """Rows of at most `records` records after t = 0 at which every seed has the quantity, evenly spaced."""
-    blank = np.isnan(getattr(trace, quantity))
-    used = np.flatnonzero((trace.t > 0) & ~blank.any(axis=(0, *range(2, blank.ndim))))
-    whole(f"the number of records of {quantity} of every seed after t = 0", used.size, 4, advice="record more often")
-    return used[np.unique(np.linspace(0, used.size - 1, min(records, used.size)).astype(int))]
-
-
 def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     """Values on the entries of P, (..., nnz), minus their mean over each class."""
     starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
@@ -99,17 +91,17 @@ def centred(classes: SequenceClasses, entries: Floats) -> Floats:
     return entries - np.repeat(means, lengths, axis=-1)
 
 
-def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) -> Floats:
-    """Observations (R, N, m) at the records `rows`: ln attention minus its mean over each class, entropy or loss.
+def of_trace(trace: Trace, classes: SequenceClasses, quantity: str) -> Floats:
+    """Observations (R, N, m): ln attention minus its mean over each class, entropy or loss; NaN if not recorded.
 
     ln c_n[l] is ln P(l|n) + z_l minus a number that depends only on the class, so the centred logarithm is linear in z.
     """
-    values: Floats = getattr(trace, quantity)[:, rows]
+    values: Floats = getattr(trace, quantity)
     if quantity != "attention":
         return values.reshape(*values.shape[:2], -1)
     c = values[..., classes.class_of_entry, classes.P.indices]
     if (c <= 0).any():
-        seed, step, entry = np.unravel_index(c.argmin(), c.shape)
+        seed, step, entry = np.unravel_index(np.nan_to_num(c, nan=1.0).argmin(), c.shape)
         raise InputError(
             f"expected attention above 0 to every token of a class, received {c[seed, step, entry]:g} for class "
             f"{classes.class_of_entry[entry]}, token {classes.P.indices[entry]}; write more digits, or fit quantity="
@@ -118,48 +110,61 @@ def of_trace(trace: Trace, classes: SequenceClasses, quantity: str, rows: Ints) 
     return centred(classes, np.log(c))
 
 
-def of_theory(run: Trajectory, quantity: str) -> Floats:
+class Digits(NamedTuple):
+    """With how many digits a trace was written: `decimals` after the point, `significant` ones, or in 32 bits."""
+
+    decimals: int | None
+    significant: int | None
+    single: bool
+
+    @classmethod
+    def of(cls, values: Floats) -> Digits:
+        """The digits of recorded values, from the first few thousand of them."""
+        values = values[np.isfinite(values) & (values != 0)][:MOST_READ]
+        numbers = [Decimal(repr(float(value))).normalize().as_tuple() for value in values]
+        decimals = max((-int(number.exponent) for number in numbers), default=MOST_DIGITS)
+        significant = max((len(number.digits) for number in numbers), default=MOST_DIGITS)
+        if decimals < MOST_DIGITS:
+            return cls(max(decimals, 0), None, False)
+        if significant < MOST_DIGITS:
+            return cls(None, significant, False)
+        return cls(None, None, bool((values.astype(np.float32) == values).all()))
+
+    def unit(self, values: Floats) -> Floats:
+        """The last digit of values as a trace with these digits has them; 0 where it has all."""
+        if self.decimals is not None:
+            return np.full_like(values, 10.0**-self.decimals)
+        size = np.maximum(np.abs(values), np.finfo(float).tiny)
+        if self.significant is not None:
+            return 10.0 ** (np.floor(np.log10(size)) + 1 - self.significant)
+        return 2.0 ** (np.floor(np.log2(size)) - 23) if self.single else np.zeros_like(values)
+
+
+def of_run(run: Trajectory, quantity: str) -> Floats:
     """Observations of a trajectory, as `of_trace` computes them, (N, m)."""
+    return _observed(run, quantity, OBSERVABLES[quantity].values_on_support(run))
+
+
+def rounding(run: Trajectory, quantity: str, digits: Digits, draws: int) -> Floats:
+    """What rounding to the digits of a trace adds to the observations, drawn at random, (draws, N, m)."""
     values = OBSERVABLES[quantity].values_on_support(run)
-    return centred(run.require_classes(), np.log(values)) if quantity == "attention" else values
+    unit, rng = digits.unit(values), np.random.default_rng(SEED)
+    if not unit.any():
+        return np.zeros((1, 1, 1))
+    moved = (np.maximum(values + unit * rng.uniform(-0.5, 0.5, values.shape), 0.1 * unit) for _ in range(draws))
+    return np.array([_observed(run, quantity, each) for each in moved]) - _observed(run, quantity, values)
 
 
-def derivatives(result: Sensitivity, quantity: str) -> Floats:
-    """Derivatives of the observations with respect to k parameters, (N, k, m)."""
-    if quantity == "loss":
-        return result.loss[..., None]
-    if quantity == "entropy":
-        return result.entropy()
-    run = result.trajectory
-    return centred(run.require_classes(), result.attention_entries / run.attention_entries[:, None])
+def _observed(run: Trajectory, quantity: str, values: Floats) -> Floats:
+    values = centred(run.require_classes(), np.log(values)) if quantity == "attention" else values
+    return values.reshape(len(values), -1)
 
 
-def of_state(mean: FiniteLengthMeanField, quantity: str) -> Callable[[int, Floats], Floats]:
-    """Function (k, state (n,)) -> (m, n): derivative of the observations with respect to the state of `mean`."""
-    classes, L = mean.classes, mean.layout
-    nnz, n = classes.P.data.size, mean.size
-    of_entry = np.zeros((nnz, n))  # of ln P + z on the entries
-    of_entry[np.arange(nnz), L.slot_of_z[classes.z_of_entry]] = 1.0
-    constant = centred(classes, of_entry.T).T
-
-    def row(k: int, state: Floats) -> Floats:
-        if quantity == "attention":
-            return constant
-        if quantity == "loss":
-            # The flow follows the gradient: z' = -eta_Z dL/dz, Y' = -eta_Y dL/dY; the last column stands for several.
-            rate = np.empty(n)
-            mean.write_rate(state, rate)
-            gradient = -rate / mean.eta_Y
-            gradient[: L.num_slots] *= mean.eta_Y / mean.eta_Z
-            gradient[L.num_slots :].reshape(L.num_rows, L.num_columns)[:, -1] *= L.last_column_multiplicity
-            return gradient[None]
-        c = classes.attention_from_support(mean.z_support(state))
-        log_c = np.log(c)
-        starts, lengths = classes.P.indptr[:-1], np.diff(classes.P.indptr)
-        weights = -c * (log_c + np.repeat(entropy_of(c, starts), lengths))  # dH/d(ln P + z)
-        return np.add.reduceat(weights[:, None] * of_entry, starts, axis=0)
-
-    return row
+def value_name(classes: SequenceClasses, quantity: str, column: int) -> str:
+    """The name of a column of the observations."""
+    if quantity == "attention":
+        return f"attention of class {classes.class_of_entry[column]} to token {classes.P.indices[column]}"
+    return f"entropy of class {column}" if quantity == "entropy" else quantity
 
 
 def common_share(classes: SequenceClasses) -> Floats:
@@ -170,14 +175,6 @@ def common_share(classes: SequenceClasses) -> Floats:
 def _common(classes: SequenceClasses) -> NDArray[np.bool_]:
     """Whether the token of an entry of P is a common one."""
     return classes.omega_size[classes.P.indices] > 1
-
-
-def common_direction(classes: SequenceClasses) -> Floats:
-    """dP/d(logit of the common probability p), (S, M): P (1 - p) on common tokens, -P p on distinct ones."""
-    share = common_share(classes)[classes.class_of_entry]
-    change = np.zeros(classes.P.shape)
-    change[classes.class_of_entry, classes.P.indices] = classes.P.data * np.where(_common(classes), 1.0 - share, -share)
-    return change
 
 
 def with_common_probability(classes: SequenceClasses, share: float) -> SequenceClasses:

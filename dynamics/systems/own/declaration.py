@@ -86,6 +86,7 @@ class OwnSystem(System):
 
     defaults: ClassVar[Mapping[str, float | Floats]]
     advice: ClassVar[str] = "choose another start or other parameters"  # if the rate at the start is not finite
+    may_jump: bool = True  # whether the rate may jump, as far as is known
 
     def __init__(self, **parameters: Any) -> None:
         values: dict[str, Any] = dict(self.defaults)

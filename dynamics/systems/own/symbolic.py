@@ -47,6 +47,10 @@ class SymbolicSystem(OwnSystem):
         except (ValueError, ArithmeticError):  # Python raises where compiled code returns inf or NaN
             out.fill(np.nan)
 
+    @property
+    def may_jump(self) -> bool:  # type: ignore[override]
+        return self.theory.may_jump
+
     def jump_times(self, t_end: float) -> Floats:
         return jump_times(self.theory.switches, self.parameter_values.tolist(), t_end)
 

@@ -164,6 +164,11 @@ class SymbolicTheory:
                         found.setdefault((argument, whole), self._switch(argument, whole))
         return list(found.values())
 
+    @cached_property
+    def may_jump(self) -> bool:
+        """Whether a part of the rate may jump, at any time or state."""
+        return any(_switching(node) for entry in self.rate for node in sympy.preorder_traversal(entry))
+
     def _switch(self, argument: sympy.Expr, whole: bool) -> Switch:
         line = argument.as_poly(TIME) if argument.is_polynomial(TIME) else None
         if line is not None and line.degree() == 1:

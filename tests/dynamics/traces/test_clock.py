@@ -34,22 +34,6 @@ def test_sequences_are_updates_times_the_batch() -> None:
     assert np.array_equal(TraceClock("theory", 64).to_time(steps), steps)
 
 
-def test_noise_factor_of_a_random_walk() -> None:
-    """Assert Var(x)/t of heavy-ball steps on pure noise, 2000 walks, within 4 standard errors of the factor.
-
-    A batch of B has noise of variance 1/B per gradient; the rate is r. The start-up of 1/(1-mu) updates is 2 % of all.
-    """
-    mu, rate, batch, updates, walks = 0.8, 2.0, 4, 1500, 2000
-    rng = np.random.default_rng(0)
-    x, v = np.zeros(walks), np.zeros(walks)
-    for _ in range(updates):
-        v = mu * v + rng.normal(size=walks) / np.sqrt(batch)
-        x += rate * v
-    clock = TraceClock("updates", batch, mu, rate)
-    t = float(clock.to_time(updates))
-    assert abs(x.var() / t / clock.noise_factor - 1.0) < 4 * np.sqrt(2 / walks) + 0.02
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("epochs",), ("updates", 1, 1.0), ("updates", 1, 0.0, -1.0), ("theory", 1, 0.9)],

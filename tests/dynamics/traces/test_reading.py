@@ -67,20 +67,37 @@ def test_both_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
+        ("a.csv", "", "column step"),
         ("a.csv", "loss\n1", "column step"),
+        ("a.csv", "Step\n1", r"received \['Step'\]"),
         ("a.csv", "step,loss\n0,3.5\n\n1,x", "finite loss in line 4 of a.csv, received 'x'"),
         ("a.csv", "step,loss\n1,3.5\n0,3,5", "expected 2 cells in line 3 of a.csv, .* received 3"),
         ("a.csv", "step,loss\n\n\n1,000,3.5", "expected 2 cells in line 4 of a.csv, .* received 3"),
         ("a.csv", "step,seed,loss\n0,3.5", "expected 3 cells in line 2 of a.csv, .* received 2"),
         ("a.csv", 'step,loss\n0,"3,5"', "finite loss in line 2"),
         ("a.csv", "step,quantity,value\n0,loss,3,5", "expected 3 cells in line 2"),
-        ("a.csv", "step,entropy_1,entropy_2\n0,1,1", "every class from 0 to 2 in a.csv, received none of class 0"),
+        ("a.csv", "step,entropy_1,entropy_2\n0,1,1", "every class from 1 to 2 and none of class 0"),
         ("a.csv", "step,loss,entropy_0\n0,1,\n1,1,\n", "expected entropy at one .* received none for seed 0, class 0"),
         ("a.csv", "step,loss\n,1", "finite step in line 2"),
         ("a.csv", "step,loss\n0,nan", "finite loss in line 2"),
         ("a.csv", "step,attention_0_0,attention_0_1\n0,.5,.5\n1,.5,", "all tokens of a class .* at step 1, class 0"),
         ("a.csv", "step,loss,accuracy\n0,1,1", "received 'accuracy'"),
         ("a.csv", "step,seed,a - loss\n0,0,1", "received both"),
+        ("a.csv", "step,loss,a - loss\n0,1,1", "'loss' beside 'a - loss', of which one names a run"),
+        ("a.csv", "step,a - loss,a - Loss\n0,1,1", r"'a - loss' beside 'a - Loss'.* 'loss': '{seed} - loss'"),
+        ("a.csv", "step,a - loss,a - loss\n0,1,1", "different names"),
+        ("a.csv", "step,entropy_0,entropy_00\n0,1,1", "'entropy_0' beside 'entropy_00'"),
+        ("a.csv", "Step,global_step,loss\n0,0,1", "'Step' beside 'global_step'"),
+        ("a.csv", "step,a - train - entropy_0\n0,1", r"at two places.*'entropy': '{seed} - train - entropy_{n}'}$"),
+        ("a.csv", "Wall time,Step,Value\n0,1,2", r"'Value'.*columns={'step': 'Step', 'loss': 'Value'}$"),
+        ("a.csv", "n,a - train/entropy_0\n0,1", r"columns={'step': 'step', 'entropy': '{seed} - train/entropy_{n}'}$"),
+        ("a.jsonl", '{"step": 0, "loss": 1}\n{"step": 1, "loss": true}', "finite loss in line 2 of a.jsonl"),
+        ("a.jsonl", '{"step": 0, "loss": 1}\n\n{"step": 1, "loss"}', "JSON object .* in line 3"),
+        ("a.jsonl", '{"step": 0, "loss": 1, "loss": 2}', "different keys .*a key twice"),
+        ("a.jsonl", "[0, 1]", "no object"),
+        ("a.jsonl", '{"step": 0, "loss": 1}\n{"step": 0, "loss": 2}', "received two values at step 0"),
+        ("a.jsonl", '{"step": 0, "val_loss": 1}', r"columns={'step': 'step', 'loss': 'val_loss'}$"),
+        ("a.jsonl", '{"loss": 1}', "a column step"),
         ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
@@ -143,10 +160,58 @@ def test_exports_of_wandb(tmp_path: Path) -> None:
         read_trace(path)
     only = read_trace(path, columns={**columns, "entropy": "run-3 - train/entropy_{n}"})
     np.testing.assert_array_equal(only.entropy, [READ[1]])
-    path.write_text("Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3.25\n")  # as TensorBoard writes a scalar
-    tensorboard = read_trace(path, columns={"step": "Step", "loss": "Value"})
-    assert tensorboard.steps.tolist() == [0, 7]
-    np.testing.assert_array_equal(tensorboard.loss, [[3.5, 3.25]])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "loss", "entropy"),
+    [
+        ("a.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {"columns": {"step": "Step", "loss": "Value"}}, 1, 0),
+        ("run-fox-tag-loss.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {}, 1, 0),
+        ("run-fox-tag-entropy_2.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {}, 0, 1),
+        ("a.csv", "global_step,loss,entropy/2,_runtime,Relative Time (Wall)\n0,3.5,3.5,1,1\n7,3,3,1,\n", {}, 1, 1),
+        ("a.csv", "Step,a - _step,a - _step__MAX,a - Loss,a - Loss__STEP\n0,0,0,3.5,0\n7,7,7,3,7\n", {}, 1, 0),
+        ("a.jsonl", '{"_step": 0, "loss": 3.5, "lr": [1]}\n{"_step": 7, "loss": 3, "entropy_2": null}\n', {}, 1, 0),
+        (
+            "a.json",
+            '{"i": 0, "l": 3.5}\n\n{"note": {"l": 1}}\n{"i": 0, "t/2/h": 3.5}\n{"i": 7, "l": 3, "t/2/h": 3}\n',
+            {"columns": {"step": "i", "loss": "l", "entropy": "t/{n}/h"}},
+            1,
+            1,
+        ),
+    ],
+)
+def test_names_of_other_programs(tmp_path: Path, name: str, text: str, options: Any, loss: bool, entropy: bool) -> None:
+    """Assert steps, loss and the entropy of class 2 alone, as TensorBoard, wandb and logs of JSON lines name them."""
+    (tmp_path / name).write_text(text)
+    if "null" in text:  # a quantity that is blank throughout
+        with pytest.raises(InputError, match="entropy at one recorded step or more"):
+            read_trace(tmp_path / name)
+        (tmp_path / name).write_text(text.replace(', "entropy_2": null', ""))
+    trace = read_trace(tmp_path / name, **options)
+    assert trace.steps.tolist() == [0, 7]
+    np.testing.assert_array_equal(trace.loss, [[3.5, 3.0]] if loss else None)
+    wanted = [[[NAN, NAN, 3.5], [NAN, NAN, 3.0]]]
+    np.testing.assert_array_equal(trace.entropy, wanted if entropy else None)
+
+
+def test_a_subset_of_the_classes_and_runs_of_unequal_length(tmp_path: Path) -> None:
+    """Assert that classes 0 and 2 of five, of runs of which one is shorter, meet the classes; from an array not."""
+    path = tmp_path / "a.csv"
+    path.write_text("Step,a - entropy_0,a - entropy_2,b - entropy_0,b - entropy_2\n0,1,2,1,2\n5,.9,1.8,.8,\n9,,,.7,1\n")
+    classes = sd.single_common_token(5, 5, 0.04, 5)
+    trace = read_trace(path)
+    fitted = trace.for_classes(classes).entropy
+    assert fitted is not None
+    assert fitted.shape == (2, 3, 5)
+    np.testing.assert_array_equal(np.isnan(fitted).all(axis=(0, 1)), [False, True, False, True, True])
+    np.testing.assert_array_equal(fitted[:, :, 0], [[1, 0.9, NAN], [1, 0.8, 0.7]])
+    assert trace.entropy is not None
+    with pytest.raises(InputError, match=r"entropy of 5 classes, received 3.* with NaN"):
+        Trace(trace.steps, entropy=trace.entropy).for_classes(classes)
+    with pytest.raises(InputError, match="entropy of 2 classes, received 3"):
+        trace.for_classes(sd.single_common_token(2, 5, 0.04, 5))
+    data = sd.compare(trace, classes, 0.1, 0.1)
+    assert data.observable.values.tolist() == ["entropy 0", "entropy 2"]
 
 
 def test_a_map_of_attention_and_of_seeds(tmp_path: Path) -> None:
@@ -169,6 +234,7 @@ def test_a_map_of_attention_and_of_seeds(tmp_path: Path) -> None:
         ({"entropy": "entropy"}, "{n} once in columns"),
         ({"attention": "a_{n}"}, "{n} and {l} once"),
         ({"step": "{seed}", "loss": "loss"}, "no placeholder"),
+        ({"attention": "a_{n}{l}"}, "characters between the placeholders"),
         ({"loss": "train/loss"}, "expected columns 'train/loss' .loss. in a.csv, received"),
         ({"step": "Step", "loss": "loss"}, "a column Step .step. in a.csv"),
     ],
@@ -228,7 +294,7 @@ def test_scalars(tmp_path: Path) -> None:
     assert trace.entropy.shape == (1, 3, 2)
     np.testing.assert_allclose(trace.attention[0], EVENT_ATTENTION, rtol=1e-7)
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match=r"finite values of loss .* received nan at step 0"):
+    with pytest.raises(InputError, match=r"finite loss at step 0 of .* received nan"):
         read_trace(write_events(tmp_path / "other", [("loss", 0, float("nan"))]))
 
 

@@ -100,3 +100,116 @@ def test_values_that_were_not_recorded() -> None:
         Trace([0, 1], attention=[[[0.5, 0.5]], [[0.5, np.nan]]])
     with pytest.raises(InputError, match="received inf"):
         Trace([0, 1], loss=[np.inf, 2.0])
+
+
+def test_classes_that_no_seed_has() -> None:
+    """Assert that a class may be NaN in all seeds, but not in one of two, nor all classes."""
+    entropy = np.array([[[0.6, np.nan], [0.5, np.nan]], [[0.6, np.nan], [np.nan, np.nan]]])
+    np.testing.assert_array_equal(Trace(STEPS, entropy=entropy).entropy, entropy)
+    one = entropy.copy()
+    one[0, 1, 1] = 0.3
+    with pytest.raises(InputError, match="in all seeds or in none, received none for seed 1, class 1"):
+        Trace(STEPS, entropy=one)
+    with pytest.raises(InputError, match="received none for seed 0, class 0"):
+        Trace(STEPS, entropy=np.full((2, 2), np.nan))
+    fitted = Trace(STEPS, np.where([[True], [False]], ATTENTION, np.nan)).for_classes(CLASSES).attention
+    assert fitted is not None
+    np.testing.assert_array_equal(np.isnan(fitted[0, 0]), [[False] * 4, [True] * 4])
+
+
+H = [0.6730, 0.6931]  # of the rows of CLASSES, nats: -.4 ln .4 - .6 ln .6, and ln 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "factor", "changes", "is_refused"),
+    [
+        ([0, 10], 1 / math.log(2), {}, True),
+        ([0, 10], 1.01 / math.log(2), {}, True),
+        ([0, 10], 1.0, {}, False),
+        ([0, 10], 1.03 / math.log(2), {}, False),
+        ([1, 10], 1 / math.log(2), {}, False),  # no start
+        ([0, 10], 1 / math.log(2), {1: 0.3}, False),  # one class is no H/ln 2
+        ([0, 10], 1 / math.log(2), {1: np.nan}, True),
+        ([0, 10], 1 / math.log(2), {0: np.nan, 1: np.nan}, False),
+    ],
+)
+def test_entropy_in_bits(steps: list[int], factor: float, changes: dict[int, float], is_refused: bool) -> None:
+    """Assert that first entropies that are those of P in bits are refused, and no others."""
+    first = [changes.get(n, factor * H[n]) for n in range(2)]
+    trace = Trace(steps, entropy=[first, [0.5, 0.5]])
+    if is_refused:
+        with pytest.raises(InputError, match=r"the same in bits.* multiply entropy by ln 2"):
+            trace.for_classes(CLASSES)
+    else:
+        assert trace.for_classes(CLASSES).entropy is not None
+
+
+def test_entropy_of_a_class_with_one_token_is_no_evidence_of_bits() -> None:
+    """Assert that an entropy of 0, and one that the recorded attention confirms, are taken as they are."""
+    classes = SequenceClasses([[0.9, 0.1, 0.0], [0.0, 0.0, 1.0]], query=[0, 0])
+    assert Trace(STEPS, entropy=[[np.nan, 0.0], [0.1, 0.0]]).for_classes(classes).entropy is not None
+    p = 0.1791  # another start, whose entropy is H(P_0)/ln 2
+    attention = np.array([[[1 - p, p, 0], [0, 0, 1]]] * 2)
+    entropy = [[-p * math.log(p) - (1 - p) * math.log(1 - p), 0.0]] * 2
+    assert Trace(STEPS, attention, entropy=entropy).for_classes(classes).entropy is not None
+    with pytest.raises(InputError, match="in bits"):
+        Trace(STEPS, entropy=entropy).for_classes(classes)
+
+
+def test_observables_of_a_system() -> None:
+    """Assert times, one seed and several, and the text; classes are refused."""
+    trace = Trace([0.0, 0.5, 2.0], observables={"u": [1.0, -2.0, np.nan], "v": [[3, 4, 5]]})
+    assert trace.t.tolist() == [0.0, 0.5, 2.0]
+    np.testing.assert_array_equal(trace.observables["u"], [[1.0, -2.0, np.nan]])
+    assert (trace.num_seeds, trace.attention, trace.loss, trace.entropy) == (1, None, None, None)
+    assert repr(trace) == "Trace(1 seed, 3 steps, t = 0..2, u, v; times of a system; 1 values not recorded)"
+    assert Trace([0, 1], observables={"u": np.ones((7, 2))}).num_seeds == 7
+    with pytest.raises(InputError, match=r"the observables .*'u', 'v'.*; give the system"):
+        trace.for_classes(CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"observables": {"u": [1, 2]}, "loss": [1, 2]}, "received loss too"),
+        ({"observables": {"u": [1, 2]}, "seq_len": 5, "momentum": 0.5}, "received momentum, seq_len too"),
+        ({"observables": {"u": [1, 2]}, "clock": "sequences"}, "received clock too"),
+        ({"observables": {"u": [1, 2, 3]}}, r"u .* shape \(seeds, 2\)"),
+        ({"observables": {"u": [[1, 2]], "v": [[1, 2], [1, 2]]}}, "equally many seeds"),
+        ({"observables": {"u": [1, np.inf]}}, "received inf"),
+        ({"observables": {"u": [[1, 2], [np.nan, np.nan]]}}, "received none for seed 1"),
+        ({"observables": {}}, "received none"),
+        ({"observables": {3: [1, 2]}}, "each name of observables"),
+        ({"observables": [1, 2]}, "observables"),
+    ],
+)
+def test_wrong_observables_are_refused(arguments: dict[str, Any], sentence: str) -> None:
+    """Assert one sentence per fault."""
+    with pytest.raises(InputError, match=sentence) as error:
+        Trace([0, 1], **arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_the_clock_of_a_schedule() -> None:
+    """Assert t as the sum of the multipliers, with a rate factor and with sequences; from runs; and what is refused."""
+    multipliers = np.array([0.0, 0.5, 1.0, 2.0, 0.25])
+    sums = [0.0, 0.0, 0.5, 1.5, 3.5, 3.75]
+    settings: dict[str, Any] = {"loss": np.ones(6), "schedule": multipliers}
+    assert Trace(range(6), rate_factor=2.0, **settings).t.tolist() == [2 * each for each in sums]
+    assert Trace(4 * np.arange(6), clock="sequences", batch_size=4, **settings).t.tolist() == sums
+    assert Trace([0, 2], loss=[1, 1], schedule=lambda i: np.where(i < 1, 0.5, 3.0)).t.tolist() == [0.0, 3.5]
+    assert Trace([0, 2], loss=[1, 1], schedule=multipliers).t.tolist() == [0.0, 0.5]
+    plain, ones = Trace(range(6), loss=np.ones(6)), Trace(range(6), loss=np.ones(6), schedule=np.ones(5))
+    assert np.array_equal(plain.t, ones.t)
+    assert repr(plain) == repr(ones)
+    assert "t = sum over j < i of schedule[j]" in repr(Trace(range(6), **settings))
+    runs = sgd(syn_small(), 0.1, 0.1, 5, seed=[0, 1], schedule=multipliers)
+    assert Trace.from_runs(runs).t.tolist() == sums
+    with pytest.raises(InputError, match=r"received schedule = .* and None"):
+        Trace.from_runs([runs[0], sgd(syn_small(), 0.1, 0.1, 5)])
+    with pytest.raises(InputError, match=r"schedule of shape \(6,\) or longer, received \(5,\)"):
+        Trace([0, 6], loss=[1, 1], schedule=multipliers)
+    with pytest.raises(InputError, match="no schedule with clock='theory'"):
+        Trace([0, 5], loss=[1, 1], clock="theory", schedule=multipliers)
+    with pytest.raises(InputError, match="received schedule too"):
+        Trace([0, 5], observables={"u": [1, 1]}, schedule=multipliers)

@@ -270,3 +270,35 @@ def test_threads_order_and_cuts_change_nothing(monkeypatch: pytest.MonkeyPatch) 
 def test_a_wrong_update_rule_is_rejected() -> None:
     """Assert that Nesterov's rule differs by a million tolerances: the comparison can fail."""
     assert difference(case("momentum"), optimizer=Nesterov) > 1e6 * TOLERANCE
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "batches": {"batch_size": 3, "seq_len": 20},
+    "momentum": {"momentum": 0.9},
+    "Adam": {"optimizer": "adam"},
+    "expectation": {"batch_size": None, "reduce": True},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_schedules(settings: dict[str, Any]) -> None:
+    """Assert bits: ones are no schedule, 1/2 at twice the rates is 1, a multiplier of 0 keeps the state.
+
+    Factors of 2 do not round. A multiplier that acts a step late or early, or on one rate only, fails.
+    """
+    classes = syn_small()
+
+    def z(rate: float, **options: Any) -> Array:
+        run: Any = sgd(classes, rate, 2 * rate, 40, **settings, **options)
+        return np.concatenate([run.z_support, run.loss[:, None]], axis=1)
+
+    plain = z(0.25)
+    assert np.array_equal(z(0.25, schedule=np.ones(40)), plain)
+    assert np.array_equal(z(0.5, schedule=lambda i: np.full(i.size, 0.5)), plain)
+    late = z(0.5, schedule=np.r_[np.full(10, 0.5), np.zeros(5), np.ones(25)])
+    assert np.array_equal(late[:11], plain[:11])
+    assert np.array_equal(late[10, :-1], late[15, :-1])
+    assert not np.array_equal(late[15, :-1], late[16, :-1])
+    assert not np.array_equal(late[9, :-1], late[10, :-1])
+    with pytest.raises(InputError, match=r"schedule of shape \(40,\), received \(39,\)"):
+        sgd(classes, 1.0, 1.0, 40, schedule=np.full(39, 0.5))

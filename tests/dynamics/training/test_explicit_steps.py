@@ -51,6 +51,28 @@ def test_heavy_ball_of_a_linear_rate(decay: sd.System, kind: str, momentum: floa
     np.testing.assert_allclose(run.t, h * np.array([0, 1, 7, 40]))
     if kind == "sympy":
         np.testing.assert_allclose(run.observable("square"), run.state[:, 0] ** 2)
+    schedule = np.linspace(0.0, 2.0, 40)
+    value, velocity = 1.0, 0.0
+    for multiplier in schedule:
+        velocity = momentum * velocity - value
+        value += h * multiplier * velocity
+    scheduled = sd.descend(system, 40, h, momentum, record=[0, 40], schedule=schedule)
+    np.testing.assert_allclose(scheduled.state[-1], [value], rtol=1e-12)
+    np.testing.assert_allclose(scheduled.t, [0.0, h * 40], rtol=1e-12)
+
+
+def test_a_rate_that_depends_on_time_takes_the_integral_of_the_schedule() -> None:
+    """Assert x = sum of h m_j t_j for x' = t, with t_j the sum of h m over the steps before."""
+
+    def growth(time: float, state: Any, out: Any) -> None:
+        out[0] = time
+
+    schedule, h = np.array([0.5, 0.0, 2.0, 1.0]), 0.1
+    before = h * np.array([0.0, 0.5, 0.5, 2.5])
+    for system in (sd.System.from_sympy("G", {u: 0.0}, {u: t}, time=t), sd.System.from_function("G", growth, [0.0])):
+        run = sd.descend(system, 4, h, schedule=schedule)
+        np.testing.assert_allclose(run.state[-1], [(h * schedule * before).sum()], rtol=1e-14)
+        np.testing.assert_allclose(run.t, [*before, h * 3.5], rtol=1e-14)
 
 
 def test_rate_that_depends_on_time() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
-import snapdyn as sd
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     MeanField,
@@ -66,28 +66,53 @@ def test_derivatives_are_finite_differences_of_runs() -> None:
             assert np.abs(own[:, parameter] - expected).max() < 1e-6 * np.abs(expected).max()
 
 
-@pytest.mark.parametrize(("seq_len", "momentum", "step_size"), [(None, 0.9, 0.5), (100, 0.0, 1.0)])
-def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, step_size: float) -> None:
-    """Assert derivatives of 40 steps to 1e-6 against differences of `descend`, and that those of the flow differ."""
-    classes = sd.random_classes(2, 1, 2, seed=1)
+X, A, T = sympy.symbols("x a t")
 
-    def system(eta_Y: float, eta_Z: float) -> Any:
-        if seq_len is None:
-            return sd.MeanField(classes, eta_Y, eta_Z)
-        return sd.FiniteLengthMeanField(classes, eta_Y, eta_Z, seq_len=seq_len)
 
-    times = step_size * np.array([10, 40])
-    result = sd.sensitivity(system(0.2, 0.3), times, step_size=step_size, momentum=momentum)
-    for place, (dY, dZ) in enumerate(([1e-5, 0.0], [0.0, 1e-5])):
-        above, below = (
-            sd.descend(system(0.2 + s * dY, 0.3 + s * dZ), 40, step_size, momentum, record=[10, 40]) for s in (1, -1)
-        )
-        expected = (above.attention - below.attention) / 2e-5
-        scale = np.abs(expected).max()
-        assert np.abs(result.attention[:, place] - expected).max() < 1e-6 * scale
-        flow = sd.sensitivity(system(0.2, 0.3), times)
-        assert np.abs(flow.attention[:, place] - expected).max() > 1e-2 * scale
-        assert np.abs(result.loss[:, place] - (above.loss - below.loss) / 2e-5).max() < 1e-6
+@pytest.mark.parametrize(
+    ("rate", "time"),
+    [
+        (sympy.Piecewise((1, X < A), (2, True)), None),
+        (sympy.Piecewise((1, T < A), (2, True)), T),
+        (2 - sympy.Heaviside(A - X), None),
+        (2 + sympy.sign(T - A), T),
+    ],
+)
+def test_a_parameter_that_moves_a_jump_is_refused(rate: Any, time: Any) -> None:
+    """Assert a refusal where the derivative lacks what the jump adds: at x = a or t = a the rate of x jumps."""
+    system = System.from_sympy("Jump", {X: 0.0}, {X: rate}, {A: 0.7}, time=time)
+    with pytest.raises(InputError, match="whose jumps do not move with a"):
+        sensitivity(system, [0.5, 2.0], ("a",))
+
+
+def test_a_jump_in_a_function_is_seen() -> None:
+    """Assert the same for a rate in Python, whose jump nobody declares, and the derivative where it stands still."""
+
+    def rate(t: float, state: Any, out: Any, a: float, b: float) -> None:
+        out[0] = 2.0 * b if state[0] > a else b
+
+    system = System.from_function("Jump", rate, [0.0], {"a": 0.7, "b": 1.0})
+    with pytest.raises(InputError, match="whose jumps do not move with a"):
+        sensitivity(system, [0.5, 2.0], ("a",))
+    assert sensitivity(system, [0.25, 0.5], ("b",)).state.ravel() == pytest.approx([0.25, 0.5], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rate", "time", "expected"),
+    [
+        (sympy.Max(T - A, 0), T, [0.0, -1.3]),  # x = (t - a)^2/2
+        (sympy.Piecewise((A, T < 1), (2 * A, True)), T, [0.5, 3.0]),  # the jump stands still
+        (1 + sympy.Abs(X - 0.25) * 0 + A * X, None, None),
+    ],
+)
+def test_bends_and_jumps_that_stand_still_are_differentiated(rate: Any, time: Any, expected: Any) -> None:
+    """Assert derivatives by a at t = 0.5 and 2 of rates that bend, or whose jump does not move, against solutions."""
+    system = System.from_sympy("Bend", {X: 0.0}, {X: rate}, {A: 0.7}, time=time)
+    found = sensitivity(system, [0.5, 2.0], ("a",)).state.ravel()
+    if expected is None:  # x = (exp(a t) - 1)/a
+        t = np.array([0.5, 2.0])
+        expected = t * np.exp(0.7 * t) / 0.7 - (np.exp(0.7 * t) - 1) / 0.49
+    assert found == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -95,12 +120,10 @@ def test_finite_steps_are_differentiated(seq_len: int | None, momentum: float, s
     [
         ({"wrt": [("P", np.ones((2, 3)))]}, r"direction of P of shape"),
         ({"wrt": [("P", np.eye(2, 30))]}, "0 where P is 0|sum to 0"),
-        ({"momentum": 0.5}, "step_size with momentum"),
-        ({"step_size": 0.3}, "increasing whole multiples of step_size = 0.3"),
     ],
 )
 def test_wrong_arguments_are_refused(options: dict[str, Any], sentence: str) -> None:
-    """Assert one sentence per wrong parameter or direction, for momentum without steps, and times between steps."""
+    """Assert one sentence per wrong direction."""
     with pytest.raises(InputError, match=sentence):
         sensitivity(MeanField(syn_small(), 1.0, 1.0), [1.0, 2.0], **options)
 

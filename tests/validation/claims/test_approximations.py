@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.approximations import ladder, theorem1b
+from snapdyn.validation.claims.approximations import ladder, schedule, theorem1b
 from snapdyn.validation.evidence import SEED
 
 
@@ -40,3 +41,36 @@ def test_a_star_of_six_classes_has_a_larger_gap_below_one_half() -> None:
     assert ladder.first_gaps(instance) == pytest.approx(by_hand, abs=2 / V)
     measured = ladder.largest_first_gap(instance)
     assert (round(measured.value, 3), measured.holds) == (0.483, True)
+
+
+def test_a_flow_with_changing_rates_is_the_flow_at_their_integral() -> None:
+    """Assert the state of x' = m(t) F(x), by scipy, at the integral of m; with m for Y alone it is another one."""
+    system = sd.MeanField(sd.syn_small(), 1.0, 0.5)
+    change, z = np.empty(system.size), system.layout.num_slots
+
+    def end(for_z: bool) -> np.ndarray:
+        def rate(t: float, state: np.ndarray) -> np.ndarray:
+            system.write_rate(state, change)
+            m = 0.5 * (1.0 + np.cos(np.pi * t / 20.0))
+            return change * np.where(np.arange(change.size) < z, m if for_z else 1.0, m)
+
+        found = solve_ivp(rate, (0.0, 20.0), system.initial_state(), method="DOP853", rtol=1e-10, atol=1e-13)
+        return np.asarray(system.z_support(found.y[:, -1:].T))
+
+    flow = sd.integrate(system, [10.0], rtol=1e-10, atol=1e-13).z_support
+    scale = np.abs(flow).max()
+    assert np.abs(end(True) - flow).max() < 1e-8 * scale
+    assert np.abs(end(False) - flow).max() > 0.1 * scale
+
+
+@pytest.mark.parametrize("name", schedule.SCHEDULES)
+def test_schedules_are_those_of_their_names(name: str) -> None:
+    """Assert the first and last multipliers of 1000 updates, and their mean, the area under the curve."""
+    m = schedule.multipliers(name, 1000)
+    first, last, mean = {
+        "warm-up": (0.002, 1.0, 0.75),
+        "cosine": (1.0, 0.0, 0.5),
+        "linear": (1.0, 0.001, 0.5),
+        "warm-up, stable, decay": (0.01, 0.005, 0.85),
+    }[name]
+    assert (m[0], m[-1], m.mean()) == pytest.approx((first, last, mean), abs=2e-3)

@@ -1,0 +1,122 @@
+"""After a rejection: what may be stated wrongly with the trace, by fits of the few alternatives."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from snapdyn.core.errors import InputError
+from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
+from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.validation.fitting.answer import Answer, Minimum, answer_of, least, square_of
+from snapdyn.validation.fitting.bootstrap import LEVEL
+from snapdyn.validation.fitting.problem import Problem, records_of
+from snapdyn.validation.fitting.theories import ClassTheory
+
+MOMENTA, LENGTHS = (0.0, 0.5, 0.9), (10, 30, 100, 300, math.inf)
+MOST_SWAPPED = 5  # classes whose order is tried
+BETTER = 0.5  # share of the squares below which an alternative is simulated
+START_TOLERANCE = 0.1  # distance of the start, as a share of the change, above which it is named
+
+
+def after_rejection(problem: Problem, answer: Answer) -> list[str]:
+    """What may be stated wrongly with a trace that is not described, or whose length is unknown."""
+    theory = problem.theory
+    if not isinstance(theory, ClassTheory) or (answer.test.p_value >= LEVEL and problem.knows_length):
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExpansionWarning)
+        return [*_wrong_start(problem, answer), *_closest_alternative(problem, answer)]
+
+
+def _wrong_start(problem: Problem, answer: Answer) -> list[str]:
+    """A sentence on a trace that does not start where the theory does."""
+    if problem.at_zero is None:
+        return []
+    start = problem.theory.start(answer.x)
+    off = np.abs(problem.at_zero - start).max() / np.abs(answer.expected - start).max()
+    if off <= START_TOLERANCE:
+        return []
+    return [
+        f"the trace starts {off:.2g} times the change away from the start of this theory; check the probabilities P, "
+        "the vocabulary and the start of the training (z_initial)"
+    ]
+
+
+def _closest_alternative(problem: Problem, answer: Answer) -> list[str]:
+    """A sentence on the alternative that comes closest, after a fit of it that is judged as the first one."""
+    nothing, tried = np.zeros_like(answer.expected), {}
+    for words, other in _alternatives(problem):
+        try:
+            x, _ = least(other, 1.0 / answer.test.s, nothing, answer.x)
+            residuals = other.mean - other.records.flat(other.theory.curves(x))
+        except (InputError, RuntimeError):
+            continue
+        tried[words] = square_of(residuals / answer.test.s), other, x
+    if not tried:
+        return []
+    best = min(tried, key=lambda words: tried[words][0])
+    square, other, x = tried[best]
+    listed = f"(tried: {', '.join(tried)})"
+    if square > BETTER * square_of((problem.mean - problem.records.flat(answer.expected)) / answer.test.s):
+        return [f"no alternative comes closer {listed}"]
+    try:
+        found = answer_of(other, [Minimum(square, x, False)], None)
+    except RuntimeError as error:
+        return [f"{best} comes closer, but could not be simulated: {error} {listed}"]
+    p = f"p = {found.test.p_value:.2g}, {other.theory.in_words(found.x)}"
+    if found.test.p_value < LEVEL:
+        return [f"with {best} the theory comes closer, and is rejected too ({p}) {listed}"]
+    return [f"with {best} the theory describes the trace ({p}) {listed}"]
+
+
+def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:
+    """What may be stated wrongly with a trace: momentum, length, the base of logarithms, the order of classes."""
+    theory = problem.theory
+    assert isinstance(theory, ClassTheory)
+    if theory.system in (MeanField, FiniteLengthMeanField) and "common_probability" not in theory.free:
+        for length in LENGTHS:
+            finite = None if math.isinf(length) else int(length)
+            if finite != theory.seq_len:
+                system = MeanField if finite is None else FiniteLengthMeanField
+                words = "infinitely long sequences" if finite is None else f"sequences of {finite} tokens"
+                yield words, replace(problem, theory=replace(theory, system=system, seq_len=finite))
+    if theory.knows_steps and problem.knows_length:
+        for momentum in MOMENTA:
+            if momentum != theory.clock.momentum:
+                yield f"momentum {momentum:g}", _with_clock(problem, momentum=momentum)
+        last = int(theory.updates[-1])
+        schedules = {
+            "rates that fall linearly to 0": np.linspace(1.0, 0.0, last + 1)[:-1],
+            "rates that fall to 0 as a cosine": 0.5 + 0.5 * np.cos(np.pi * np.arange(last) / last),
+            "constant rates": None,
+        }
+        for words, schedule in schedules.items():
+            if (schedule is None) == (theory.clock.schedule is not None):
+                yield words, _with_clock(problem, schedule=schedule)
+    if theory.quantity in ("loss", "entropy"):
+        yield "bits in place of nats", replace(problem, values=problem.values * math.log(2.0))
+    columns = problem.values.shape[2]
+    if theory.quantity == "entropy" and columns <= MOST_SWAPPED:
+        for a, b in combinations(range(columns), 2):
+            order = np.arange(columns)
+            order[[a, b]] = b, a
+            values = problem.values[:, :, order]
+            other = replace(problem, values=values, records=records_of(values, theory.t))
+            yield f"classes {a} and {b} exchanged", other
+
+
+def _with_clock(problem: Problem, **changed: Any) -> Problem:
+    """The problem with another momentum or schedule of the trace."""
+    theory = problem.theory
+    assert isinstance(theory, ClassTheory)
+    clock = replace(theory.clock, **changed)
+    t = clock.to_time(theory.updates * (clock.batch_size if clock.counts == "sequences" else 1))
+    other = replace(problem, theory=replace(theory, clock=clock, t=t))
+    return replace(other, records=records_of(problem.values, t))

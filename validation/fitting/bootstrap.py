@@ -1,0 +1,251 @@
+"""Weights, errors and the test of a fit, from simulated runs or from the seeds of the trace.
+
+Let y be the mean of the seeds, with n values: all recorded quantities at all records. u = r/s are residuals in units of
+their standard deviations. Two statistics see every record: the largest |u|, and the squares of smooth contrasts, which
+are sums of u times polynomials of ln t, in the directions of the observables in which the theory moves. p is the rank
+of the smaller of their two p-values among the noise of means of as many seeds, each after its own fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from snapdyn.dynamics.classes.table import Floats, Ints
+
+# Runs that give weights and the expected curve, and runs whose noise is drawn: the second are new ones, so that a trace
+# is compared with runs that had as little influence on the weights as itself.
+REFERENCE, DRAWN, DRAWN_PER_SEED = 300, 300, 8
+DRAWS = 999  # means of several seeds
+MOST_SIGNS = 10  # seeds up to which all choices of signs are taken
+DEGREES, DIRECTIONS = 6, 4  # of smooth contrasts: polynomials of ln t, and directions of the observables
+FLOOR = 1e-6  # smallest standard deviation, as a share of the largest change
+RIDGE = 1e-8  # relative, on the covariance of contrasts: noise that cancels to more digits is rounding
+LEVEL, POWER = 0.05, 0.95
+TRIALS = 200  # draws with which the power is computed
+LARGEST_SHARE = 1e3
+SEED = 56
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Which values of the curves (N, m) a trace has, flattened to n values.
+
+    Attributes
+    ----------
+    row, column : (n,) int arrays
+        Record and observable of each value.
+    log_t : (n,) array
+        ln t of each value.
+    weights : (R, n) array
+        Share of each seed in the mean; 0 where it lacks the value.
+    """
+
+    row: Ints
+    column: Ints
+    log_t: Floats
+    weights: Floats
+
+    def flat(self, curves: Floats) -> Floats:
+        """The recorded values (..., n) of curves (..., N, m)."""
+        return curves[..., self.row, self.column]
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Noise of the mean of the seeds of a trace, and what follows from it.
+
+    Attributes
+    ----------
+    whitening : (q, n) array
+        Contrasts with unit variance, whose square is minimised.
+    J : (n, k) array
+        Derivatives of the recorded values by the coordinates of the free parameters.
+    draws : (B, n) array
+        Noise of the mean of the seeds, with which the residuals are compared.
+    scatter : (B, n) array
+        Noise of the mean of the seeds, from which the errors of estimates follow.
+    """
+
+    whitening: Floats
+    J: Floats
+    draws: Floats
+    scatter: Floats
+
+    def covariance(self, weights: Floats) -> Floats:
+        """Covariance (k, k) of the estimates that minimise the square of `weights` (q, n) times the residuals."""
+        return np.atleast_2d(np.cov(estimator(weights, self.J) @ self.scatter.T))
+
+    def with_signs(self, residuals: Floats) -> Noise:
+        """As many draws as there are signs of the residuals (R, n) of the seeds: each is as likely with the other sign.
+
+        The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
+        are. So the test is exact for any noise that is symmetric.
+        """
+        R = len(residuals)
+        if R <= MOST_SIGNS:
+            signs = np.array(list(product((1.0, -1.0), repeat=R)))
+        else:
+            signs = np.random.default_rng(SEED).choice([1.0, -1.0], size=(DRAWS, R))
+        return replace(self, draws=signs @ residuals / R)
+
+    def left(self, values: Floats) -> Floats:
+        """Values (..., n) without the part that a change of the parameters explains."""
+        return values - (values @ estimator(self.whitening, self.J).T) @ self.J.T
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """p of the residuals; the misfit, as a share of the change, that is noticed in 95 of 100 cases; residuals; their s.
+
+    Residuals and their standard deviations s, (n,), are those after the refit of a mean of the seeds.
+    """
+
+    p_value: float
+    misfit: float
+    residuals: Floats
+    s: Floats
+
+
+def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+    """Noise from simulated runs.
+
+    Parameters
+    ----------
+    runs : (REFERENCE + B, n) array
+        Recorded values of simulated runs.
+    rounding : (DRAWS or 1, n) array
+        What the digits of the trace add to the mean of its seeds. (Seeds that hardly differ are rounded alike.)
+    records : Records
+    curves : (c, N, m) array
+        Curves whose directions in the space of observables the contrasts take: changes and derivatives.
+    J : (n, k) array
+
+    Returns
+    -------
+    Noise
+    """
+    reference, drawn = runs[:REFERENCE], runs[REFERENCE:]
+    share = (records.weights**2).sum(axis=0)
+    s = np.sqrt(share * reference.var(axis=0, ddof=1) + rounding.var(axis=0))
+    contrasts = smooth_contrasts(records, curves, s, J)
+    covariance = np.cov(np.sqrt(share) * reference @ contrasts.T, rowvar=False)
+    covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
+    covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    whitening = np.linalg.solve(np.linalg.cholesky(covariance), contrasts)
+    draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
+    draws = draws + rounding[: len(draws)]
+    return Noise(whitening, J, draws, draws)
+
+
+def noise_of_seeds(seeds: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+    """Noise from the seeds of a trace, (R, n); `curves` and `J` as in `noise_of_runs`."""
+    contrasts = smooth_contrasts(records, curves, seeds.std(axis=0, ddof=1), J)
+    scatter = (seeds @ contrasts.T).std(axis=0, ddof=1)
+    whitening = contrasts / np.maximum(scatter, RIDGE * scatter.max())[:, None]
+    centred: Floats = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
+    return Noise(whitening, J, centred, centred)
+
+
+def weighted(weights: Floats, values: Floats) -> Floats:
+    """Weights (q, n) or (n,) times values (n,) or (n, k)."""
+    return weights @ values if weights.ndim == 2 else (weights * values.T).T
+
+
+def estimator(weights: Floats, J: Floats) -> Floats:
+    """(k, n): change of the estimates by a change of the values, to first order."""
+    inverse = np.linalg.pinv(weighted(weights, J))
+    return inverse @ weights if weights.ndim == 2 else inverse * weights
+
+
+def _drawn_means(centred: Floats, weights: Floats) -> Floats:
+    """Noise of means of as many seeds as a trace has, (draws, n), from single runs (B, n) about their own mean.
+
+    The mean of the trace minus that of the reference runs has the variance s^2 (w + 1/REFERENCE), w the sum of the
+    squared weights; means of runs without replacement have s^2 (w - 1/B) about the mean of all B.
+    """
+    seeds, runs = len(weights), len(centred)
+    w = (weights**2).sum(axis=0)
+    factor = np.sqrt((w + 1.0 / REFERENCE) / (w - 1.0 / runs))
+    if seeds == 1:
+        return centred * factor
+    rng = np.random.default_rng(SEED)
+    chosen = np.array([rng.choice(runs, seeds, replace=False) for _ in range(DRAWS)])
+    means = np.zeros((DRAWS, centred.shape[1]))
+    for seed in range(seeds):
+        means += weights[seed] * centred[chosen[:, seed]]
+    return means * factor
+
+
+def smooth_contrasts(records: Records, curves: Floats, s: Floats, J: Floats) -> Floats:
+    """Contrasts (q, n): polynomials of ln t times directions of observables, and those that J (n, k) weights.
+
+    `s` (n,) are the standard deviations in which values are measured.
+    """
+    N, m = curves.shape[1:]
+    s = np.hypot(s, FLOOR * float(np.abs(curves[0]).max()))
+    span = np.ptp(records.log_t) or 1.0
+    position = 2.0 * (records.log_t - records.log_t.min()) / span - 1.0
+    in_time = legendre.legvander(position, min(DEGREES, np.unique(records.row).size) - 1).T
+    scaled = np.zeros((len(curves), N, m))
+    scaled[:, records.row, records.column] = records.flat(curves) / s
+    _, sizes, directions = np.linalg.svd(scaled.reshape(-1, m), full_matrices=False)
+    directions = directions[: min(DIRECTIONS, int((sizes > 1e-6 * sizes[0]).sum()))]
+    contrasts = np.array([p * d[records.column] for p, d in product(in_time, directions)])
+    contrasts = np.concatenate([contrasts, (J / s[:, None] / np.linalg.norm(J / s[:, None], axis=0)).T])
+    # Orthonormal for residuals in units of s; those that the records do not tell apart are left out.
+    _, sizes, contrasts = np.linalg.svd(contrasts, full_matrices=False)
+    return contrasts[sizes > 1e-6 * sizes[0]] / s
+
+
+def judged(noise: Noise, residuals: Floats, bumps: Floats) -> Judgement:
+    """Test residuals (n,) of the mean of the seeds at the estimates; `bumps` (b, n) are misfits of the whole change."""
+    drawn, found, bumps = (noise.left(values) for values in (noise.draws, residuals, bumps))
+    s = drawn.std(axis=0)
+    s = np.maximum(s, FLOOR * max(float(np.abs(bumps).max()), float(s.max())))
+    null = _statistics(drawn / s, drawn @ noise.whitening.T)
+    own = np.sort(_smaller_rank(null, null))
+    observed = _smaller_rank(_statistics((found / s)[None], (noise.whitening @ found)[None]), null)[0]
+    p_value = (1 + np.searchsorted(own, observed, side="right")) / (1 + own.size)
+    critical = own[max(int(LEVEL * own.size) - 1, 0)]
+    u, contrasts = drawn[:TRIALS] / s, drawn[:TRIALS] @ noise.whitening.T
+
+    def is_noticed(share: float, bump: Floats) -> bool:
+        statistics = _statistics(u + share * bump / s, contrasts + share * (noise.whitening @ bump))
+        return bool(np.mean(_smaller_rank(statistics, null) <= critical) >= POWER)
+
+    misfit = max(_least_noticed(is_noticed, bump) for bump in bumps)
+    return Judgement(float(p_value), misfit, found, s)
+
+
+def _statistics(u: Floats, contrasts: Floats) -> Floats:
+    """The two statistics, (2, B), of residuals u (B, n) and their contrasts (B, q)."""
+    return np.array([np.abs(u).max(axis=1), (contrasts**2).sum(axis=1)])
+
+
+def _smaller_rank(statistics: Floats, null: Floats) -> Floats:
+    """The smaller of the p-values of both statistics, (B,)."""
+    size = null.shape[1]
+    above = [
+        size - np.searchsorted(np.sort(each), values, side="left")
+        for each, values in zip(null, statistics, strict=True)
+    ]
+    return np.min(above, axis=0) / size
+
+
+def _least_noticed(is_noticed: Callable[[float, Floats], bool], bump: Floats) -> float:
+    """Smallest share of a bump that is noticed, to 1 %; infinite beyond LARGEST_SHARE."""
+    high = 1e-8
+    while not is_noticed(high, bump):
+        high *= 2.0
+        if high > LARGEST_SHARE:
+            return np.inf
+    low = high / 2.0
+    while high > 1.01 * low:
+        middle = np.sqrt(low * high)
+        low, high = (low, middle) if is_noticed(middle, bump) else (middle, high)
+    return float(high)
