@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     MEAN_FIELD,
     ZERO_START,
@@ -21,6 +20,7 @@ from snapdyn.validation.statement import (
     Requirement,
     run_on_rung,
 )
+from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
 
 DOMAIN = replace(
     FLOWS,
