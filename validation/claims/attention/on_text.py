@@ -263,14 +263,11 @@ def _classes_of(run: Trajectory) -> SequenceClasses:
 def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Measured]:
     """Evaluate the conditions of Assumption 2 on `classes`.
 
-    Weak correlation is |lambda_1(E)| < 1/K. Assumption 2 adds V >> K^2 (read as a factor 10) and
-    |lambda_i(E)| >= 6/sqrt(V) for all i. With identical overlaps rho no classes with V below 36 K^2 (K-1)^2 satisfy
-    all three (finding F6), so each condition is reported separately.
+    They are V >> K^2 (read as a factor 10), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) for all i.
 
     Parameters
     ----------
     classes : SequenceClasses
-        Classes of the sequences.
     z : (Q, M) array, optional
         Attention logits; default 0.
 

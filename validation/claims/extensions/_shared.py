@@ -35,6 +35,14 @@ RUN_ERROR = 1e-6
 INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0)
 
 
+class SeparateQueriesFamily(Family):
+    """A family whose query tokens are not among the contextual tokens."""
+
+    def draw(self, seed: int, number: int) -> Instance:
+        instance = super().draw(seed, number)
+        return replace(instance, query=instance.query + instance.P.shape[1])
+
+
 def run_error(instance: Instance, largest: float) -> float:
     """Error of a logit of a run, absolute; `largest` is the run's largest |z|.
 

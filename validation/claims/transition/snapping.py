@@ -60,8 +60,8 @@ LATE = Requirement(
     at_least=2, defining=True,
 )  # fmt: skip
 AFTER = (*ONE_COMMON, LARGE_VOCABULARY, LATE)
-# Under Eq. (10) two classes that overlap only each other have d ln chi/d ln ln = 2/((2 - f_1c^2 - f_2c^2) S), S the sum
-# of 1 - f_nc^2: at most 1 for f_nc^2 <= 1 - 1/sqrt(2) = 0.29, if f is small on the dominant token; f_nc falls in time.
+# Under Eq. (10) two classes have d ln chi/d ln ln = 2/((2 - f_1c^2 - f_2c^2) S), S the sum of 1 - f_nc^2: at most 1 for
+# f_nc^2 <= 1 - 1/sqrt(2) = 0.29, if f is small on the dominant token; f_nc falls in time.
 SMALL_SHARE = Requirement(
     "small share of the common token", "f_nc(0)^2 <= 0.25 for every class", _common_share, at_most=0.25
 )
@@ -181,8 +181,7 @@ def share_of_path(instance: Instance) -> Measured:
 
 def freezing_map(level: str) -> Map:
     """Share of the growth of ln chi to 1e6 t0 that comes after t0, over nu = eta_Y/eta_Z and the common probability."""
-    count = 15 if level == "full" else 5
-    nu, common = np.geomspace(1e-3, 1e3, count), np.geomspace(0.01, 0.5, count)
+    nu, common = (np.geomspace(*ends, 15 if level == "full" else 5) for ends in ((1e-3, 1e3), (0.01, 0.5)))
     t = transition(five_tokens(5, 0.3, 1000))[1] * np.array([1.0, WHOLE])
     grid = Grid(
         {"common": common, "nu": nu},
@@ -223,9 +222,9 @@ CLAIM = Claim(
         "half for q << 1 and x0 >= r - 2.",
     ),
     conclusion=(
-        "Attention does not freeze at the transition: chi = O(ln t) needs one common token of small weight and a large "
-        "V. In the mean field this share of the change of attention up to 1e6 t0 comes before t0: {Syn-Small, eta_Y = "
-        "1:.0%} and {Syn-Small, eta_Y = 10:.0%} (Syn-Small, eta_Y = 1, 10), {Syn-Medium, eta_Y = 1:.0%} and "
+        "Attention does not freeze at the transition: chi = O(ln t) needs one common token of small weight and a "
+        "large V. In the mean field this share of the change of attention up to 1e6 t0 comes before t0: {Syn-Small, "
+        "eta_Y = 1:.0%} and {Syn-Small, eta_Y = 10:.0%} (Syn-Small, eta_Y = 1, 10), {Syn-Medium, eta_Y = 1:.0%} and "
         "{Syn-Medium, eta_Y = 2:.0%} (Syn-Medium, Q = 10, eta_Y = 1, 2). The exponent of ln t in chi is at most 1 by "
         "the theorem; measured, it is {ten common tokens:.1f} with ten common tokens, {priors 1 : 1e-10:.2f} for a "
         "rare class, and {largest d ln chi/d ln ln(V eta_Y p_n t), t >= t0:.2g} at most inside the conditions."
