@@ -15,7 +15,7 @@ from snapdyn.core.errors import LARGEST_WHOLE, InputError, file_path, list_of, s
 from snapdyn.dynamics import SequenceClasses, syn_small
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.toml_files import Section, read_model, read_sections, section_model
-from snapdyn.figures.layout import fit_texts
+from snapdyn.figures.panels import fit_texts
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Measure, Property

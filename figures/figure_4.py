@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd
 from snapdyn.figures.declaration import SYN_SMALL, Classes, Momentum, Seeds, TwoDecoderRates, chosen_classes, statement
-from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.panels import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import (
     ITERATIONS,
     SEEDS,

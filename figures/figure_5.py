@@ -9,7 +9,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.figures.declaration import SYN_SMALL, Classes, Different, Rate, Seeds, chosen_classes, statement
-from snapdyn.figures.layout import letter_panels, panel_grid
+from snapdyn.figures.panels import letter_panels, panel_grid
 from snapdyn.figures.shared_runs import (
     DOMINANT,
     ITERATIONS,

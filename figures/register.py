@@ -36,9 +36,9 @@ from snapdyn.figures import (
     figure_transition,
 )
 from snapdyn.figures.declaration import FigureEntry, listed, value_text
-from snapdyn.figures.files import DEFAULT_FORMATS, DrawnFigure, file_names, formats_of, write_figure
+from snapdyn.figures.output import DEFAULT_FORMATS, DrawnFigure, file_names, formats_of, write_figure
 from snapdyn.figures.style import Figure, Style, figure_width, house_style
-from snapdyn.validation.evidence import LEVELS
+from snapdyn.validation.measured import LEVELS
 from snapdyn.validation.register_folder import register_in_use
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.measured import Measured
+from snapdyn.validation.measured import Evidence, Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim

@@ -138,7 +138,7 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
             evaluations,
             worst,
             place,
-            told=found.told,
+            told=found.not_numbers_in_words,
             cut=found.cut,
         )
         if worst.holds:

@@ -32,8 +32,7 @@ from snapdyn.dynamics.files.storage import (
 )
 from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.dynamics.kernels.compilation import cache_folder
-from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.measured import Measured
+from snapdyn.validation.measured import SEED, Evidence, Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult

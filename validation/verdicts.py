@@ -25,8 +25,7 @@ from snapdyn.dynamics.files.user_files import described
 from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims, task
 from snapdyn.validation.engine import Control, examine, proofs_of
-from snapdyn.validation.evidence import LEVELS, SEED, Evidence
-from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.measured import LEVELS, SEED, Evidence, Measured, Role
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Verdict
@@ -255,7 +254,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
-    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.told)))
+    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.not_numbers_in_words)))
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = plain(simplified(prop, instance))

@@ -101,8 +101,8 @@ class System(ABC):
     eta_Y: float = 1.0
     eta_Z: float = 0.0
     norm_weights: Floats | None = None
-    # Of systems on one value for all that stay equal (`systems.reduction`): whether logits share values of the state,
-    # (`value_of_z` says which), and whether a run keeps these values only, of one class of each kind.
+    # Systems with one value for all that stay equal (`systems.reduction`) say whether logits share values of the state
+    # (`value_of_z` says which), and whether a run keeps these values only, those of one class of each kind.
     shares_logits: bool = False
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
@@ -241,7 +241,7 @@ class System(ABC):
         """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conservation`). Other invariants are reported and not judged.
+        (`integration.conserved_sums`). Other invariants are reported and not judged.
         """
         return {}
 

@@ -42,7 +42,7 @@ MAPPINGS = ("invariants", "extra", "observables")
 QUANTITIES = (*LIFTED, "loss", *MAPPINGS, "state")
 PLAIN = ("classes", "t", "system", "parameters", "status", "message", "stats", "events", "wall_time", "value_names",
          "representatives", "state_shapes")  # fmt: skip
-# Of a run that `integrate` made in this process; neither saved nor sent to other processes.
+# Attributes of a run that `integrate` made in this process; neither saved nor sent to other processes.
 OF_PROCESS = ("speed", "dense")
 
 

@@ -23,8 +23,8 @@ from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.experiments import training_sections
+from snapdyn.experiments.sweep.columns import Values, chosen, declared_values
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.experiments.sweep.table import Values, chosen, declared_values
 from snapdyn.experiments.system_sections import RunFailed, finished, run_for
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record

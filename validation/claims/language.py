@@ -54,7 +54,7 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.runs import flow, limited, most_evaluations, noise, resolution
+from snapdyn.validation.search.instance_runs import flow, limited, most_evaluations, noise, resolution
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [

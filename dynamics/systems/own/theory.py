@@ -176,7 +176,7 @@ class SymbolicTheory:
         return Switch(whole, False, sympy.lambdify([TIME, *self.parameters], argument, [MODULES], _Printer()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the generated modules, which another process makes or finds for itself.
+        # The generated modules are left out: another process makes or finds them for itself.
         return SymbolicTheory, tuple(getattr(self, field.name) for field in fields(self))
 
     def rate_source(self) -> str:

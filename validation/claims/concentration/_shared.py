@@ -87,7 +87,7 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
     return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def of_counts(
+def count_property(
     name: str, measure: Measure, *conditions: Requirement, rung: str = "closed form", **facts: Any
 ) -> Property:
     """Property of the counts after one step or more."""

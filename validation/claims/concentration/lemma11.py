@@ -5,7 +5,14 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
+from snapdyn.validation.claims.concentration._shared import (
+    DELTAS,
+    count_property,
+    hoeffding,
+    outside,
+    steps_of,
+    worst_entry,
+)
 from snapdyn.validation.claims.decoder._visits import Numbers, log_error, slope_of_h, visits_of
 from snapdyn.validation.claims.language import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
 from snapdyn.validation.claims.maps import decoder_map
@@ -90,7 +97,7 @@ def past_transition(instance: Instance) -> float:
 
 INVERSE = "wrong theory: the error falls as 1/s at all times, by D/(p_n N - D)"
 SMALL_DEVIATION = Requirement("small deviation", f"D/(p_n N) <= 1/10, delta = {DELTA}", relative_deviation, at_most=0.1)
-EARLY_SIGMA = of_counts(
+EARLY_SIGMA = count_property(
     "|sigma'| over eta_Y D/3",
     share,
     Requirement("five outputs", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
@@ -130,27 +137,27 @@ CLAIM = Claim(
     ),
     expected="conditional",
     properties=(
-        of_counts(
+        count_property(
             "P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, delta = 1/2..1e-12",
             outside_order,
             # D/2 at delta is D at delta^(1/4).
             controls={"wrong theory: half of D": partial(outside_order, level=DELTAS**0.25)},
             evaluations=(200, 20_000),
         ),
-        of_counts(
+        count_property(
             "|h(p_n N +- d) - h(p_n N)|/(d h'(p_n N - d))",
             over_slope,
             controls={"wrong theory: the slope at the largest count bounds the fall": partial(over_slope, end=1)},
             evaluations=(200, 20_000),
         ),
-        of_counts(
+        count_property(
             "own: |ln of the change of 1/(V-1+exp(V h))| over eta_Y D V/(4 (V-1))",
             exponent,
             controls={"wrong theory: the error falls as 1/s at all times": partial(exponent, late=True)},
             evaluations=(200, 20_000),
         ),
         EARLY_SIGMA,
-        of_counts(
+        count_property(
             "|sigma'| over D/(p_n N), past the transition",
             partial(share, late=True),
             LARGE_VOCABULARY,

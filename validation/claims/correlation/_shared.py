@@ -113,7 +113,7 @@ def star_of(num_classes: int, largest: float) -> Instance:
     return with_attention(star(num_classes, r, outer))
 
 
-def of_equal_overlaps(num_classes: int, vocab_size: int | None = None) -> Instance:
+def equal_overlap_instance(num_classes: int, vocab_size: int | None = None) -> Instance:
     """Classes of which every two have the overlap 0.3."""
     return Instance.of(equal_overlap(num_classes, vocab_size or num_classes, 0.3), 1.0, 1.0, 1.0)
 
@@ -128,7 +128,7 @@ def fifty_classes() -> dict[str, Instance]:
     }
 
 
-def of_overlaps(
+def overlap_property(
     name: str, measure: Measure, *conditions: Requirement, domain: Family = ANY_OVERLAP, **facts: Any
 ) -> Property:
     """Property of the overlaps of classes."""

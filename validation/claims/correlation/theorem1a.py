@@ -14,7 +14,7 @@ from snapdyn.validation.claims.correlation._shared import (
     CORRELATION,
     UNITS,
     inverse_rounding,
-    of_overlaps,
+    overlap_property,
     overlaps,
     star_of,
 )
@@ -154,7 +154,7 @@ def smallest_share(coefficients: Floats, E: Floats) -> Measured:
     return Measured((xi.min(axis=1) / np.abs(xi).max(axis=1)).min(), at_least=0.0)
 
 
-def of_the_flow(instance: Instance) -> Measured:
+def smallest_drive(instance: Instance) -> Measured:
     """Smallest xi_n over the largest |xi_n| of its time along Eq. (10), from the decoder itself."""
     classes = instance.classes
     run = run_on_rung(EXACT, classes, 1.0, 1.0, TIMES)
@@ -163,7 +163,7 @@ def of_the_flow(instance: Instance) -> Measured:
     return smallest_share(np.array(found), overlap(f))
 
 
-def of_the_original_flow(instance: Instance) -> Measured:
+def smallest_drive_originally(instance: Instance) -> Measured:
     """Smallest xi_n over the largest |xi_n| of its time under the original flow with frozen attention."""
     run = run_on_rung(ORIGINAL, instance.classes, 1.0, 0.0, TIMES, rtol=1e-12, atol=1e-14, save_decoder=True)
     return smallest_share(coefficients_of_run(run), overlaps(instance))
@@ -185,7 +185,7 @@ def picture() -> Picture:
 
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
-COEFFICIENTS = of_overlaps(
+COEFFICIENTS = overlap_property(
     f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
     coefficient_error,
     *SHAPE,
@@ -194,7 +194,7 @@ COEFFICIENTS = of_overlaps(
     directed=False,
     corrected=True,
 )
-GROWTH = of_overlaps(
+GROWTH = overlap_property(
     "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap",
     growth,
     *SHAPE,
@@ -248,7 +248,7 @@ CLAIM = Claim(
         Property(
             "smallest xi_n over the largest, along Eq. (10)",
             "modified decoder",
-            of_the_flow,
+            smallest_drive,
             conditions=(CORRELATION,),
             corrected=True,
             cases=WEAK,
@@ -257,7 +257,7 @@ CLAIM = Claim(
         Property(
             "smallest xi_n over the largest, attention frozen",
             ORIGINAL,
-            of_the_original_flow,
+            smallest_drive_originally,
             corrected=True,
             cases={**WEAK, **COUNTEREXAMPLES},
         ),

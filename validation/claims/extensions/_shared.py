@@ -31,7 +31,7 @@ from snapdyn.validation.statistics import fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
-# Of a setting: a rung with its options.
+# A setting is a rung with its options.
 INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0)
 
 

@@ -98,7 +98,7 @@ MANY_CLASSES = Box(
 Given = Instance | Mapping[str, float]
 
 
-def of_symmetric_classes(
+def symmetric_property(
     name: str,
     measure: Measure,
     controls: dict[str, Measure],

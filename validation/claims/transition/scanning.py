@@ -40,7 +40,7 @@ from snapdyn.validation.claims.transition._shared import (
     five_tokens,
     log_growth,
     monotonicity_violation,
-    of_symmetric_classes,
+    symmetric_property,
     transition,
 )
 
@@ -227,7 +227,7 @@ CLAIM = Claim(
             evaluations=(60, 2000),
             controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
             above,
             {

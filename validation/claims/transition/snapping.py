@@ -37,7 +37,7 @@ from snapdyn.validation.claims.transition._shared import (
     equal_classes,
     five_tokens,
     log_growth,
-    of_symmetric_classes,
+    symmetric_property,
     transition,
     transitions,
 )
@@ -154,7 +154,7 @@ def share_by_transition(given: Given, law: Callable[[Floats], Floats] | None = N
     return Measured(abs(growth[0] / growth[1] - expected[0] / expected[1]), at_most=0.05)
 
 
-def of_the_paper(classes: SequenceClasses, eta_Y: float) -> Instance:
+def paper_instance(classes: SequenceClasses, eta_Y: float) -> Instance:
     """Instance of the given classes with eta_Z = 1 up to 1e6 t0."""
     return Instance.of(classes, eta_Y, 1.0, WHOLE * transition(classes, eta_Y)[1])
 
@@ -241,7 +241,7 @@ CLAIM = Claim(
             controls={WITHOUT: partial(without_speed_control, rate=slope)},
             evaluations=(60, 2000),
             beyond=lambda: {
-                "ten common tokens": of_the_paper(syn_small(), 1.0),
+                "ten common tokens": paper_instance(syn_small(), 1.0),
                 "priors 1 : 1e-10": rare_class(1e-10, 100),
             },
         ),
@@ -259,14 +259,14 @@ CLAIM = Claim(
             },
             evaluations=(60, 2000),
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, so chi = O((ln t)^(1/(a K)))",
             over_upper_bound,
             {"wrong theory: A smaller by K^2, one distinct token": partial(over_upper_bound, alone=True)},
             LARGE_VOCABULARY,
             leading=True,
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "|share of ln chi(1e6 t0) gained by t0 - L(x0)/L(r x0)|",
             share_by_transition,
             {"wrong theory: ln chi proportional to Gamma": partial(share_by_transition, law=lambda x: x)},
@@ -289,10 +289,10 @@ CLAIM = Claim(
             share_of_path,
             conditions=(ONE_COMMON_TOKEN,),
             beyond=lambda: {
-                "Syn-Small, eta_Y = 1": of_the_paper(syn_small(), 1),
-                "Syn-Small, eta_Y = 10": of_the_paper(syn_small(), 10),
-                "Syn-Medium, eta_Y = 1": of_the_paper(syn_medium(10), 1),
-                "Syn-Medium, eta_Y = 2": of_the_paper(syn_medium(10), 2),
+                "Syn-Small, eta_Y = 1": paper_instance(syn_small(), 1),
+                "Syn-Small, eta_Y = 10": paper_instance(syn_small(), 10),
+                "Syn-Medium, eta_Y = 1": paper_instance(syn_medium(10), 1),
+                "Syn-Medium, eta_Y = 2": paper_instance(syn_medium(10), 2),
             },
         ),
     ),

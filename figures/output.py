@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from snapdyn.validation.measured import Measured
 
 FORMAT = "snapdyn figure data 1"
-# Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.
+# Dates and, in the PNG, the version of matplotlib are left out, so that the same inputs give the same bytes.
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}},
     "pdf": {"metadata": {"CreationDate": None}},
