@@ -17,8 +17,7 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
-from snapdyn.core.errors import InputError, choice, optional_function, shown, whole
-from snapdyn.core.errors import instance as of_kind
+from snapdyn.core.errors import InputError, choice, instance as of_kind, optional_function, shown, whole
 from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
