@@ -253,7 +253,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
-    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.not_numbers_in_words)))
+    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.nan_message)))
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = plain(simplified(prop, instance))

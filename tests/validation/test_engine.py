@@ -192,7 +192,7 @@ def test_one_nan_is_counted_and_told_and_the_search_goes_on() -> None:
     words = f"NaN on {len(found.not_numbers)} instance"
     assert words in searched(prop).worst
     attacked_ = attacked(claim_of(properties=prop), 0, 1.0, SEED)
-    assert attacked_.not_numbers_in_words.startswith(words)
+    assert attacked_.nan_message.startswith(words)
     assert attacked_.counterexample is not None
 
 
