@@ -99,11 +99,11 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
         noise, shift = _noise(problem, x, progress)
         first = first or (noise, shift)
         before = x
-        x, at_limit = least(problem, noise.whitening, shift, before)
+        x, at_limit = least(problem, noise.weights, shift, before)
         far |= at_limit
-        if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance(noise.whitening)))).all():
+        if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance(noise.weights)))).all():
             break
-    answer = _judged(problem, x, noise, shift, noise.whitening, minima, far)
+    answer = _judged(problem, x, noise, shift, noise.weights, minima, far)
     if answer.test.p_value >= LEVEL or first is None:
         return answer
     noise, shift = first
@@ -119,7 +119,8 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
     J, changes = records.flat(derivatives).T, np.concatenate([[curves - theory.start(x)], derivatives])
     shift = np.zeros_like(curves)
     if problem.errors == "seeds":
-        return noise_of_seeds(records.flat(problem.values), records, changes, J), shift
+        residuals = records.flat(problem.values - curves)
+        return noise_of_seeds(residuals, 1.0 / problem.plain, records, changes, J), shift
     rounding = theory.rounding(x, DRAWS)
     runs = theory.simulated(x, REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values)), progress)
     if problem.shifts:
@@ -142,7 +143,7 @@ def _judged(
     expected = problem.theory.curves(x) + shift
     residuals = problem.mean - problem.records.flat(expected)
     if problem.errors == "seeds":
-        noise = noise.with_signs(problem.records.flat(problem.values - expected))
+        noise, _ = _noise(problem, x, None)
     return Answer(x, expected, noise, weights, judged(noise, residuals, _bumps(problem, x)), minima, far)
 
 

@@ -61,8 +61,10 @@ class Noise:
 
     Attributes
     ----------
-    whitening : (q, n) array
-        Contrasts with unit variance, whose square is minimised.
+    weights : (q, n) or (n,) array
+        Of the residuals whose square is minimised: contrasts with unit covariance, or the units of the values.
+    contrasts : (q, n) array
+        Those of the test.
     J : (n, k) array
         Derivatives of the recorded values by the coordinates of the free parameters.
     draws : (B, n) array
@@ -71,7 +73,8 @@ class Noise:
         Noise of the mean of the seeds, from which the errors of estimates follow.
     """
 
-    whitening: Floats
+    weights: Floats
+    contrasts: Floats
     J: Floats
     draws: Floats
     scatter: Floats
@@ -80,22 +83,9 @@ class Noise:
         """Covariance (k, k) of the estimates that minimise the square of `weights` (q, n) times the residuals."""
         return np.atleast_2d(np.cov(estimator(weights, self.J) @ self.scatter.T))
 
-    def with_signs(self, residuals: Floats) -> Noise:
-        """As many draws as there are signs of the residuals (R, n) of the seeds: each is as likely with the other sign.
-
-        The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
-        are. So the test is exact for any noise that is symmetric.
-        """
-        R = len(residuals)
-        if R <= MOST_SIGNS:
-            signs = np.array(list(product((1.0, -1.0), repeat=R)))
-        else:
-            signs = np.random.default_rng(SEED).choice([1.0, -1.0], size=(DRAWS, R))
-        return replace(self, draws=signs @ residuals / R)
-
     def left(self, values: Floats) -> Floats:
         """Values (..., n) without the part that a change of the parameters explains."""
-        return values - (values @ estimator(self.whitening, self.J).T) @ self.J.T
+        return values - (values @ estimator(self.weights, self.J).T) @ self.J.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,19 +126,29 @@ def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floa
     covariance = np.cov(np.sqrt(share) * reference @ contrasts.T, rowvar=False)
     covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    whitening = np.linalg.solve(np.linalg.cholesky(covariance), contrasts)
+    whitening = np.asarray(np.linalg.solve(np.linalg.cholesky(covariance), contrasts))
     draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
     draws = draws + rounding[: len(draws)]
-    return Noise(whitening, J, draws, draws)
+    return Noise(whitening, whitening, J, draws, draws)
 
 
-def noise_of_seeds(seeds: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
-    """Noise from the seeds of a trace, (R, n); `curves` and `J` as in `noise_of_runs`."""
-    contrasts = smooth_contrasts(records, curves, seeds.std(axis=0, ddof=1), J)
-    scatter = (seeds @ contrasts.T).std(axis=0, ddof=1)
-    whitening = contrasts / np.maximum(scatter, RIDGE * scatter.max())[:, None]
-    centred: Floats = (seeds - seeds.mean(axis=0)) / np.sqrt(len(seeds))
-    return Noise(whitening, J, centred, centred)
+def noise_of_seeds(residuals: Floats, unit: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+    """Noise from the residuals (R, n) of the seeds at the estimates: each is as likely with the other sign.
+
+    The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
+    are, so the test is exact for any noise that is symmetric. Estimates are those of plain least squares, in the `unit`
+    (n,) of the values: weights from few seeds would make their errors too small.
+    """
+    R, centred = len(residuals), residuals - residuals.mean(axis=0)
+    noise = Noise(1.0 / unit, np.zeros((0, unit.size)), J, np.zeros((0, unit.size)), centred / np.sqrt(R))
+    left = noise.left(residuals)
+    contrasts = smooth_contrasts(records, curves, np.sqrt((left**2).mean(axis=0)), J)
+    size = np.sqrt(((left @ contrasts.T) ** 2).mean(axis=0))
+    if R <= MOST_SIGNS:
+        signs = np.array(list(product((1.0, -1.0), repeat=R)))
+    else:
+        signs = np.random.default_rng(SEED).choice([1.0, -1.0], size=(DRAWS, R))
+    return replace(noise, contrasts=contrasts / np.maximum(size, RIDGE * size.max())[:, None], draws=signs @ left / R)
 
 
 def weighted(weights: Floats, values: Floats) -> Floats:
@@ -207,15 +207,15 @@ def judged(noise: Noise, residuals: Floats, bumps: Floats) -> Judgement:
     drawn, found, bumps = (noise.left(values) for values in (noise.draws, residuals, bumps))
     s = drawn.std(axis=0)
     s = np.maximum(s, FLOOR * max(float(np.abs(bumps).max()), float(s.max())))
-    null = _statistics(drawn / s, drawn @ noise.whitening.T)
+    null = _statistics(drawn / s, drawn @ noise.contrasts.T)
     own = np.sort(_smaller_rank(null, null))
-    observed = _smaller_rank(_statistics((found / s)[None], (noise.whitening @ found)[None]), null)[0]
+    observed = _smaller_rank(_statistics((found / s)[None], (noise.contrasts @ found)[None]), null)[0]
     p_value = (1 + np.searchsorted(own, observed, side="right")) / (1 + own.size)
     critical = own[max(int(LEVEL * own.size) - 1, 0)]
-    u, contrasts = drawn[:TRIALS] / s, drawn[:TRIALS] @ noise.whitening.T
+    u, contrasts = drawn[:TRIALS] / s, drawn[:TRIALS] @ noise.contrasts.T
 
     def is_noticed(share: float, bump: Floats) -> bool:
-        statistics = _statistics(u + share * bump / s, contrasts + share * (noise.whitening @ bump))
+        statistics = _statistics(u + share * bump / s, contrasts + share * (noise.contrasts @ bump))
         return bool(np.mean(_smaller_rank(statistics, null) <= critical) >= POWER)
 
     misfit = max(_least_noticed(is_noticed, bump) for bump in bumps)
