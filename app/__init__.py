@@ -9,120 +9,33 @@ The public names are loaded on first use, so importing the package compiles noth
 
 from __future__ import annotations
 
+import ast
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from snapdyn import analytic, dynamics, experiments, figures, validation
-    from snapdyn.core.errors import InputError
-    from snapdyn.dynamics import (
-        SGD,
-        ClassKind,
-        Event,
-        FiniteLengthMeanField,
-        FrozenDecoder,
-        MeanField,
-        ModifiedDecoder,
-        Sensitivity,
-        SequenceClasses,
-        SingleCommonToken,
-        SymmetricClasses,
-        System,
-        TextClasses,
-        Trace,
-        Trajectory,
-        TransformerRun,
-        descend,
-        descend_samples,
-        from_text,
-        integrate,
-        integrate_many,
-        linear_conserved,
-        load,
-        log_times,
-        random_classes,
-        read_trace,
-        sensitivity,
-        sgd,
-        sgd_runs,
-        single_common_token,
-        symmetric_classes,
-        syn_medium,
-        syn_small,
-        train_transformer,
-    )
-    from snapdyn.dynamics.observables import Observable
-    from snapdyn.figures import FigureEntry
-    from snapdyn.registration import register
-    from snapdyn.validation import (
-        Box,
-        Claim,
-        Evidence,
-        Family,
-        Fit,
-        IdentifiabilityWarning,
-        Instance,
-        InstanceReport,
-        Measured,
-        Picture,
-        Property,
-        Requirement,
-        boundary,
-        check,
-        claim,
-        compare,
-        fit,
-        ladder,
-        ladder_of,
-        validate,
-    )
 
-    __version__: str
+def _homes() -> dict[str, str]:
+    """Where each public name lives: the module from which the stub beside this file imports it."""
+    stub = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}
 
-_ROOMS = ("analytic", "dynamics", "experiments", "figures", "validation")
-# Where each public name lives.
-_HOMES = {
-    **dict.fromkeys(
-        (
-            "ClassKind", "Event", "FiniteLengthMeanField", "FrozenDecoder", "MeanField",
-            "ModifiedDecoder", "SGD", "Sensitivity", "SequenceClasses", "SingleCommonToken", "SymmetricClasses",
-            "System", "TextClasses", "Trace", "Trajectory", "TransformerRun", "descend", "descend_samples",
-            "from_text", "integrate", "integrate_many", "linear_conserved", "load", "log_times",
-            "random_classes", "read_trace", "sensitivity", "sgd", "sgd_runs", "single_common_token",
-            "symmetric_classes", "syn_medium", "syn_small", "train_transformer",
-        ),
-        "snapdyn.dynamics",
-    ),
-    **dict.fromkeys(
-        (
-            "Box", "Claim", "Evidence", "Family", "Fit", "IdentifiabilityWarning", "Instance", "InstanceReport",
-            "Measured", "Picture", "Property", "Requirement", "boundary", "check", "claim", "compare", "fit", "ladder",
-            "ladder_of", "validate",
-        ),
-        "snapdyn.validation",
-    ),
-    "InputError": "snapdyn.core.errors",
-    "Observable": "snapdyn.dynamics.observables",
-    "FigureEntry": "snapdyn.figures",
-    "register": "snapdyn.registration",
-}  # fmt: skip
 
-__all__ = sorted([*_ROOMS, *_HOMES, "__version__"])
+_HOMES = _homes()
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        room = import_module(f"snapdyn.{name}")  # the import itself sets the attribute
-        _attach_plot()
-        return room
     value: Any
     if name == "__version__":
         from importlib import metadata
 
         value = metadata.version("snapdyn")
     elif name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        home = _HOMES[name]
+        value = import_module(f"{home}.{name}") if home == __name__ else getattr(import_module(home), name)
         _attach_plot()
     else:
         from snapdyn.core.errors import suggest

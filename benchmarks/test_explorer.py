@@ -8,7 +8,7 @@ import pytest
 
 from snapdyn.explorer.curves import compute_curves, verdicts
 from snapdyn.explorer.drawing import Picture
-from snapdyn.explorer.settings import Settings
+from snapdyn.explorer.sliders import Settings
 
 # The first setting, and the ends of the sliders.
 CASES = {

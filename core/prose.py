@@ -1,9 +1,11 @@
-"""Typeset mathematics in plain sentences: eta_Y <= 1e-3 becomes letters, signs, indices and powers."""
+"""How results are written: mathematics in plain sentences (eta_Y <= 1e-3), and small tables that notebooks show."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
 
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "eps": "ε", "zeta": "ζ", "eta": "η",
@@ -111,3 +113,28 @@ def as_mathtext(text: str) -> str:
         "text": "{}",
     }
     return "".join(shapes[kind].format(part) for kind, part in pieces(text) if part).replace("$$", "")
+
+
+def html_table(title: str, rows: Mapping[str, Any]) -> str:
+    """HTML table of two columns, names and values, under a title.
+
+    Parameters
+    ----------
+    title : str
+    rows : mapping of str to anything
+        A value is shown as text, a float with six digits.
+
+    Returns
+    -------
+    str
+    """
+    left = 'style="text-align:left"'
+    cells = "".join(
+        f"<tr><th {left}>{escape(name)}</th><td {left}>{escape(_shown(value))}</td></tr>"
+        for name, value in rows.items()
+    )
+    return f"<table><caption><b>{escape(title)}</b></caption>{cells}</table>"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -2,7 +2,12 @@
 
 import numpy as np
 
-from snapdyn.validation.published import FIGURE_4_ITERATIONS, PUBLISHED_SEEDS, figure_4_runs, figure_6
+from snapdyn.validation.claims.reproduction.published import (
+    FIGURE_4_ITERATIONS,
+    PUBLISHED_SEEDS,
+    figure_4_runs,
+    figure_6,
+)
 
 
 def tables(num_seeds: int = 100) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +13,9 @@ from pydantic import Field
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, log_times
+from snapdyn.dynamics.observables import Observable
 from snapdyn.experiments.toml_files import FileName, Section, section_model
+from snapdyn.validation.observables import transition_event
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
 SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder", "most_evaluations", "max_step"}
@@ -128,3 +130,39 @@ def _system_model(system: type[System]) -> type[SystemSection]:
     model = section_model(f"{system.__name__}Section", system, SystemSection, skip=("classes",))
     model.system = system
     return model
+
+
+class RunFailed(Exception):
+    """A run of a cell failed; the message is that of the run."""
+
+
+def finished(run: Trajectory) -> Trajectory:
+    """Return a run that has reached its end; an interrupted run raises KeyboardInterrupt, a failed one RunFailed."""
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    if run.status != "finished":
+        raise RunFailed(run.message)
+    return run
+
+
+def run_for(
+    observables: Iterable[Observable], section: SystemSection, run: RunSection, classes: SequenceClasses | None
+) -> Trajectory:
+    """Integrate the system of a cell to the end, with the events that the observables need.
+
+    Raises
+    ------
+    InputError
+        The system cannot be built, or an observable needs classes that it does not have.
+    RunFailed
+        The run did not reach its end.
+    """
+    system, events = section.build(classes), {}
+    if transition := " and ".join(each.name for each in observables if each.needs_transition):
+        if classes is None:
+            raise InputError(
+                f"expected a system of classes for {transition}, received {section.kind}; leave these out of "
+                "observables"
+            )
+        events["transition"] = transition_event(classes.vocab_size)
+    return finished(run.integrate(system, events=events))

@@ -176,7 +176,7 @@ def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
     kind, context, received = error["type"], error.get("ctx", {}), error["input"]
     if isinstance(context.get("error"), InputError):
         return str(context["error"])
-    # Without the parts by which `by_key` names the model that it has chosen.
+    # The parts by which `by_key` names the model that it has chosen are left out.
     parts = [part for part in error["loc"] if " = " not in str(part)]
     section = parts.pop(0) if names_section and parts else ""
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")

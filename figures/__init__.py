@@ -4,10 +4,11 @@ Importing this package loads no plotting library; drawing does.
 """
 
 from snapdyn.figures.claim_pictures import claim_svg
+from snapdyn.figures.declaration import FigureEntry
+from snapdyn.figures.output import DrawnFigure
 from snapdyn.figures.plotting import plot
-from snapdyn.figures.register import FIGURES, FigureEntry, compute, draw
+from snapdyn.figures.register import FIGURES, compute, draw, write
 from snapdyn.figures.style import house_style, new_figure
-from snapdyn.figures.writing import DrawnFigure, write
 
 __all__ = [
     "FIGURES",

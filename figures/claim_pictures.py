@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.figures.heat_maps import TALL, WIDE, draw_map, wrapped
-from snapdyn.figures.layout import label_above, readable_axis
+from snapdyn.figures.panels import label_above, readable_axis
 from snapdyn.figures.style import Axes, Figure, house_style, new_figure
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.observables import curve_named
-from snapdyn.figures.layout import fit_texts, fitting_columns, label_above, legend_above, letter_panels
+from snapdyn.figures.panels import fit_texts, fitting_columns, label_above, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, text_scale
 from snapdyn.validation.comparison import CURVES, SYSTEM
 

@@ -1,17 +1,22 @@
-"""What a figure declares: its parameters (arguments of `compute`, keys of TOML sections) and its statements."""
+"""What a figure declares: its entry in the register, its parameters (arguments of `compute`) and its statements."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from snapdyn.core.errors import LARGEST_WHOLE, InputError, file_path, shown, whole
+from snapdyn.core.errors import LARGEST_WHOLE, InputError, file_path, list_of, shown, whole
 from snapdyn.dynamics import SequenceClasses, syn_small
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.toml_files import Section, read_sections, section_model
+from snapdyn.experiments.toml_files import Section, read_model, read_sections, section_model
+from snapdyn.figures.panels import fit_texts
+from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Measure, Property
 
@@ -168,3 +173,117 @@ def statement(
 
     controls = {f"wrong theory: {theory}": against_the_bound(of_theory) for theory, of_theory in (wrong or {}).items()}
     return Property(name, rung, against_the_bound(number), controls=controls)
+
+
+@dataclass(frozen=True)
+class FigureEntry:
+    """A figure of the register: what it shows, and how it is computed, drawn and checked.
+
+    Parameters
+    ----------
+    id : str
+        The paper's number, or a name where the paper has no such figure.
+    title : str
+        One line.
+    caption : str
+        The text below the picture. Tests assert its numbers on the data.
+    compute : callable
+        ``compute(level, **parameters)`` gives the data as an xarray.Dataset; level is "quick" or "full". With
+        `from_runs` it is ``compute(level, runs, **parameters)``. The other arguments of `compute` that have a default
+        are the parameters of the figure; ``Annotated[type, pydantic.Field(...)]`` gives bounds, and meaning and unit as
+        description.
+    draw : callable
+        ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
+        inside the project's style.
+    properties : tuple of Property, optional
+        What the figure states: each measures a number of the dataset, with wrong theories as controls.
+    from_runs : bool, optional
+        The data come from runs of transformers: `runs` is a sequence of them, or None for those that come with snapdyn.
+    general : tuple of str, optional
+        Names of the properties that hold for all parameters. The others hold for the defaults only.
+    width : float, optional
+        Width in inches if the user gives none.
+
+    Examples
+    --------
+    A user's figure joins the register; then `draw` and ``snapdyn figures`` know it:
+
+    >>> import xarray
+    >>> from snapdyn.figures import FIGURES, FigureEntry
+    >>> line = FigureEntry(
+    ...     "line",
+    ...     "A line",
+    ...     "y = x.",
+    ...     compute=lambda level: xarray.Dataset({"y": ("x", [0.0, 1.0])}),
+    ...     draw=lambda dataset: ...,
+    ... )
+    >>> FIGURES.add(line).name
+    'figure_line'
+    >>> del FIGURES["line"]
+    """
+
+    id: str
+    title: str
+    caption: str
+    compute: Callable[..., xarray.Dataset]
+    draw: Callable[..., Figure]
+    properties: tuple[Property, ...] = ()
+    from_runs: bool = False
+    general: tuple[str, ...] = ()
+    width: float = DOUBLE_COLUMN
+
+    def __post_init__(self) -> None:
+        given = [self.properties] if isinstance(self.properties, Property) else self.properties
+        object.__setattr__(self, "properties", tuple(list_of("properties", given, Property)))
+
+    @classmethod
+    def from_module(cls, module: ModuleType) -> FigureEntry:
+        """Read a figure from its module.
+
+        Parameters
+        ----------
+        module : module
+            Named figure_ID, with TITLE, CAPTION, compute, draw and PROPERTIES, and where they apply GENERAL, WIDTH
+            and FROM_RUNS.
+
+        Returns
+        -------
+        FigureEntry
+        """
+        declared = {
+            field.name: vars(module)[key]
+            for field in fields(cls)
+            for key in (field.name, field.name.upper())
+            if key in vars(module)
+        }
+        return cls(module.__name__.rpartition("figure_")[2], **declared)
+
+    def numbers(self, dataset: xarray.Dataset) -> list[Measured]:
+        """Numbers of the figure's statements on its data, and of the wrong theories."""
+        return [number for prop in self.properties for number in prop.on(dataset)]
+
+    @property
+    def name(self) -> str:
+        """Name of the files: figure_3."""
+        return f"figure_{self.id}"
+
+    @cached_property
+    def parameters(self) -> type[Section]:
+        """Class of a TOML section with one key for each parameter of `compute`."""
+        return parameters_of(self.compute)
+
+    def read_parameters(self, values: Mapping[str, Any]) -> Section:
+        """Return every parameter with its value, after a check; InputError for an unknown name or a wrong value."""
+        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
+        section: Section = read_model(self.parameters, plain, f"the parameters of figure {self.id}", False)
+        return section
+
+    def figure(self, dataset: xarray.Dataset, width: float) -> Figure:
+        """Draw the data inside the current style, and fit titles and labels to their place."""
+        if "width" in inspect.signature(self.draw).parameters:
+            figure = self.draw(dataset, width=width)
+        else:
+            figure = self.draw(dataset)
+            figure.set_size_inches(width, figure.get_figheight())
+        fit_texts(figure)
+        return figure

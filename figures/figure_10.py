@@ -11,7 +11,7 @@ import xarray
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.declaration import statement
-from snapdyn.figures.layout import legend_above
+from snapdyn.figures.panels import legend_above
 from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import SINGLE_COLUMN, Figure, new_figure
 

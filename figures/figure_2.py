@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
-from snapdyn.figures.layout import fitting_columns, folded_grid, label_above, letter_panels
+from snapdyn.figures.panels import fitting_columns, folded_grid, label_above, letter_panels
 from snapdyn.figures.style import (
     CLOCK,
     DOUBLE_COLUMN,

@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, whole_run
 from snapdyn.figures.declaration import Different, NumClasses, Rate, Start, Whole, statement
-from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import (
     CIRCLES,
     CLOCK,

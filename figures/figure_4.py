@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd
 from snapdyn.figures.declaration import SYN_SMALL, Classes, Momentum, Seeds, TwoDecoderRates, chosen_classes, statement
-from snapdyn.figures.layout import fitting_columns, folded_grid, letter_panels
+from snapdyn.figures.panels import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import (
     ITERATIONS,
     SEEDS,
@@ -24,7 +24,7 @@ from snapdyn.figures.shared_runs import (
     tokens_of_group,
 )
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
-from snapdyn.validation.published import figure_4_runs
+from snapdyn.validation.claims.reproduction.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 TITLE = "Attention on Syn-Small, SGD and mean field"

@@ -9,7 +9,7 @@ import xarray
 from pydantic import Field
 
 from snapdyn.figures.declaration import SYN_SMALL, Classes, Different, Rate, Seeds, chosen_classes, statement
-from snapdyn.figures.layout import letter_panels, panel_grid
+from snapdyn.figures.panels import letter_panels, panel_grid
 from snapdyn.figures.shared_runs import (
     DOMINANT,
     ITERATIONS,
@@ -25,7 +25,7 @@ from snapdyn.figures.shared_runs import (
     tokens_of_group,
 )
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
-from snapdyn.validation.published import figure_4_runs
+from snapdyn.validation.claims.reproduction.published import figure_4_runs
 
 TITLE = "Attention on Syn-Small with Adam"
 CAPTION = (

@@ -12,7 +12,7 @@ from pydantic import Field
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.declaration import statement
-from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.shared_runs import settings_text, stored_data
 from snapdyn.figures.style import DOUBLE_COLUMN, Axes, Figure, new_figure, text_scale
 

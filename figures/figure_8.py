@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.analytic import discrete_h, h
 from snapdyn.core.errors import InputError
 from snapdyn.figures.declaration import Different, Rate, Two, Whole, statement
-from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Figure, curve_style, line_width
 
 TITLE = "Growth of the decoder: whole steps against the continuous form"

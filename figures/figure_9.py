@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.core.errors import finite_array
 from snapdyn.figures.declaration import Different, Rate, Start, Two, Whole, statement
-from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Figure, curve_style, thin_dotted
 
 TITLE = "Growth exponent at a fixed ratio of the learning rates"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.declaration import AttentionRate, Momentum, Rate, TwoDecoderRates, statement
-from snapdyn.figures.layout import fitting_columns, letter_panels
+from snapdyn.figures.panels import fitting_columns, letter_panels
 from snapdyn.figures.shared_runs import COMMON, DOMINANT, ITERATIONS, RAREST
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung

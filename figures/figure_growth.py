@@ -18,10 +18,10 @@ from snapdyn.dynamics import (
     whole_run,
 )
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, Seeds, VocabSize, Whole, statement
-from snapdyn.figures.layout import label_above, legend_above
+from snapdyn.figures.panels import label_above, legend_above
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, Figure, new_figure, thin_dotted
+from snapdyn.validation.claims.sample_classes import dominant_token
 from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
-from snapdyn.validation.sample_classes import dominant_token
 
 TITLE = "Growth of the dominant token: printed, consistent, Eq. (10), mean field, SGD"
 CAPTION = (

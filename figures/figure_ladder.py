@@ -11,7 +11,7 @@ from pydantic import Field
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses, VocabSize, Whole, statement
-from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import DOUBLE_COLUMN, TIME_LABEL, Axes, Figure, curve_style, line_width, thin_dotted
 from snapdyn.validation.rungs.build import ladder
 

@@ -14,9 +14,9 @@ from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.heat_maps import draw_map
-from snapdyn.figures.layout import fitting_columns, letter_panels
+from snapdyn.figures.panels import fitting_columns, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
-from snapdyn.validation.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
+from snapdyn.validation.claims.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.pictures import Line, Map
 from snapdyn.validation.properties import Property
 

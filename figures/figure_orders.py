@@ -9,7 +9,7 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.figures.layout import legend_above, letter_panels, panel_grid
+from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Axes, Figure, note_size, power_of_ten
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.properties import Property

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,14 +19,15 @@ from snapdyn import analytic
 from snapdyn.dynamics import MeanField, integrate, log_times, single_common_token
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.observables import ODE
-from snapdyn.experiments.sweep.cells import measured
-from snapdyn.experiments.sweep.table import observables_of
+from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.sweep.columns import observables_of
+from snapdyn.experiments.system_sections import RUN, run_for, system_models
 from snapdyn.figures.declaration import Whole, statement
-from snapdyn.figures.layout import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels
+from snapdyn.figures.phase_theory import ONSET, Theory, theory_of
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation import observables
 from snapdyn.validation.grid import Grid, Value
-from snapdyn.validation.phase_theory import ONSET, Theory, theory_of
 
 TITLE = "Phase diagrams of training"
 CAPTION = (
@@ -161,8 +163,10 @@ class Panel:
         """Value of the variable in a cell."""
         if "ladder" in sections:
             return largest_gap(sections["classes"], **sections["ladder"])
-        texts = {name: json.dumps(values) for name, values in sections.items()}
-        return float(measured(ODE, texts, [observables_of(ODE)[self.variable]], "")[0][self.variable])
+        classes = CLASSES[sections["classes"]["kind"]].model_validate(sections["classes"]).build(Path())
+        system = system_models()[sections["system"]["kind"]].model_validate(sections["system"])
+        variable = observables_of(ODE)[self.variable]
+        return float(variable.values(run_for([variable], system, RUN.model_validate(sections["run"]), classes)))
 
     def table(self) -> xarray.Dataset:
         """Measure the variable in all cells; return the dataset that a sweep with these settings gives."""
@@ -188,11 +192,11 @@ def panels(
 ) -> dict[str, Panel]:
     """Return the eight diagrams; the parameters are those of the figure."""
 
-    def of_flow(classes: dict[str, Any], last: float, kind: str = "MeanField", **rates: float) -> Sections:
+    def flow_sections(classes: dict[str, Any], last: float, kind: str = "MeanField", **rates: float) -> Sections:
         run = {"first": 0.1, "last": last, "count": 100}
         return {"classes": classes, "system": {"kind": kind} | rates, "run": run}
 
-    def of_ladder(classes: dict[str, Any], last: float, **rates: float) -> Sections:
+    def ladder_sections(classes: dict[str, Any], last: float, **rates: float) -> Sections:
         # No descent: the gaps begin with the mean field.
         return {
             "classes": classes,
@@ -205,7 +209,7 @@ def panels(
     drawn = {"kind": "random_classes", "num_classes": 3, "num_common": 1, "num_distinct": 4, "vocab_size": 100}
     of_gaps = {"common_probability": gap_probability}
     # Slow for all classes together: K times as much is slow still.
-    times = of_flow(equal | {"common_probability": 0.05}, 1e12, eta_Y=1.0, eta_Z=1e-14)
+    times = flow_sections(equal | {"common_probability": 0.05}, 1e12, eta_Y=1.0, eta_Z=1e-14)
     times["run"] |= {"rtol": 1e-9, "atol": 1e-22}  # 1e-7 of 1/V, the order of Y on outputs that are not the next token
     rates = {"system.eta_Y": np.geomspace(1e-2, 10, cells), "system.eta_Z": np.geomspace(1e-3, 1, cells)}
     shares = {SHARE: np.linspace(0.05, 0.95, cells), "system.eta_Z": np.geomspace(1e-3, 50, cells)}
@@ -214,18 +218,20 @@ def panels(
     many = {VOCABULARY: whole_numbers(10, 1e9, cells), NUMBER: whole_numbers(2, 1e6, cells)}
     gap_rates = {"ladder.eta_Y": np.geomspace(1e-2, 10, cells), "ladder.eta_Z": np.geomspace(1e-6, 1, cells)}
     return {
-        "entropy": Panel("entropy", of_flow(whole | {"common_probability": common_probability}, last_entropy), rates),
-        "fallen": Panel("fallen_share", of_flow(drawn, last_time), rates, instances),
+        "entropy": Panel(
+            "entropy", flow_sections(whole | {"common_probability": common_probability}, last_entropy), rates
+        ),
+        "fallen": Panel("fallen_share", flow_sections(drawn, last_time), rates, instances),
         "times": Panel("transition_time", times, sizes),
         # Attention so slow that it does not disturb the decoder.
         "gaps": Panel(
-            "largest_gap", of_ladder(equal | {"num_classes": num_classes}, last_time, eta_Y=1e-2, eta_Z=1e-5), few
+            "largest_gap", ladder_sections(equal | {"num_classes": num_classes}, last_time, eta_Y=1e-2, eta_Z=1e-5), few
         ),
         # Slow for 10^6 classes together too, and long enough for them.
-        "number_gaps": Panel("largest_gap", of_ladder(equal | of_gaps, 1e8, eta_Y=1.0, eta_Z=1e-12), many),
-        "rate_gaps": Panel("largest_gap", of_ladder(whole | of_gaps, last_time), gap_rates),
-        "flow": Panel("phase", of_flow(pair, last_time, eta_Y=1.0), shares),
-        "modified": Panel("phase", of_flow(pair, last_time, "ModifiedDecoder", eta_Y=1.0), shares),
+        "number_gaps": Panel("largest_gap", ladder_sections(equal | of_gaps, 1e8, eta_Y=1.0, eta_Z=1e-12), many),
+        "rate_gaps": Panel("largest_gap", ladder_sections(whole | of_gaps, last_time), gap_rates),
+        "flow": Panel("phase", flow_sections(pair, last_time, eta_Y=1.0), shares),
+        "modified": Panel("phase", flow_sections(pair, last_time, "ModifiedDecoder", eta_Y=1.0), shares),
     }
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
 from snapdyn.figures.declaration import DecoderRate, NumClasses, Start, Whole, statement
-from snapdyn.figures.layout import legend_above, letter_panels
+from snapdyn.figures.panels import legend_above, letter_panels
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, TIMES, Figure, line_width, new_figure
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
 

@@ -11,10 +11,10 @@ import numpy as np
 import xarray
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.layout import fit_texts, legend_above, readable_axis
+from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
+from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, power_of_ten
 from snapdyn.validation.observables import OBSERVABLES, PHASES
-from snapdyn.validation.phase_theory import Theory, lines_of, theory_of
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D

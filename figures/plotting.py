@@ -10,7 +10,7 @@ import numpy as np
 from snapdyn.core.errors import InputError, choice, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_named, curve_names
-from snapdyn.figures.layout import fit_texts, legend_above
+from snapdyn.figures.panels import fit_texts, legend_above
 from snapdyn.figures.style import (
     LINE_STYLES,
     SINGLE_COLUMN,

@@ -1,20 +1,20 @@
-"""The register of figures: the class of an entry, the list of snapdyn's figures, their data and their drawing."""
+"""The register of figures: the list of snapdyn's figures; compute, draw and write those of the register."""
 
 from __future__ import annotations
 
-import inspect
+import hashlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property
-from types import ModuleType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, list_of
+from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function
 from snapdyn.core.registry import Registry
+from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
-from snapdyn.experiments.toml_files import Section, read_model
+from snapdyn.experiments.toml_files import Section
 from snapdyn.figures import (
     figure_2,
     figure_3,
@@ -35,131 +35,17 @@ from snapdyn.figures import (
     figure_phase,
     figure_transition,
 )
-from snapdyn.figures.declaration import listed, parameters_of
-from snapdyn.figures.layout import fit_texts
-from snapdyn.figures.style import DOUBLE_COLUMN, Figure, Style, figure_width, house_style
-from snapdyn.validation.evidence import LEVELS
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property
+from snapdyn.figures.declaration import FigureEntry, listed, value_text
+from snapdyn.figures.output import DEFAULT_FORMATS, DrawnFigure, file_names, formats_of, write_figure
+from snapdyn.figures.style import Figure, Style, figure_width, house_style
+from snapdyn.validation.measured import LEVELS
 from snapdyn.validation.register_folder import register_in_use
 
 if TYPE_CHECKING:
     import xarray
 
 
-@dataclass(frozen=True)
-class FigureEntry:
-    """A figure of the register: what it shows, and how it is computed, drawn and checked.
-
-    Parameters
-    ----------
-    id : str
-        The paper's number, or a name where the paper has no such figure.
-    title : str
-        One line.
-    caption : str
-        The text below the picture. Tests assert its numbers on the data.
-    compute : callable
-        ``compute(level, **parameters)`` gives the data as an xarray.Dataset; level is "quick" or "full". With
-        `from_runs` it is ``compute(level, runs, **parameters)``. The other arguments of `compute` that have a default
-        are the parameters of the figure; ``Annotated[type, pydantic.Field(...)]`` gives bounds, and meaning and unit as
-        description.
-    draw : callable
-        ``draw(dataset, width)``, or ``draw(dataset)``, gives a matplotlib Figure, `width` inches wide. It is called
-        inside the project's style.
-    properties : tuple of Property, optional
-        What the figure states: each measures a number of the dataset, with wrong theories as controls.
-    from_runs : bool, optional
-        The data come from runs of transformers: `runs` is a sequence of them, or None for those that come with snapdyn.
-    general : tuple of str, optional
-        Names of the properties that hold for all parameters. The others hold for the defaults only.
-    width : float, optional
-        Width in inches if the user gives none.
-
-    Examples
-    --------
-    A user's figure joins the register; then `draw` and ``snapdyn figures`` know it:
-
-    >>> import xarray
-    >>> from snapdyn.figures import FIGURES, FigureEntry
-    >>> line = FigureEntry(
-    ...     "line",
-    ...     "A line",
-    ...     "y = x.",
-    ...     compute=lambda level: xarray.Dataset({"y": ("x", [0.0, 1.0])}),
-    ...     draw=lambda dataset: ...,
-    ... )
-    >>> FIGURES.add(line).name
-    'figure_line'
-    >>> del FIGURES["line"]
-    """
-
-    id: str
-    title: str
-    caption: str
-    compute: Callable[..., xarray.Dataset]
-    draw: Callable[..., Figure]
-    properties: tuple[Property, ...] = ()
-    from_runs: bool = False
-    general: tuple[str, ...] = ()
-    width: float = DOUBLE_COLUMN
-
-    def __post_init__(self) -> None:
-        given = [self.properties] if isinstance(self.properties, Property) else self.properties
-        object.__setattr__(self, "properties", tuple(list_of("properties", given, Property)))
-
-    @classmethod
-    def from_module(cls, module: ModuleType) -> FigureEntry:
-        """Read a figure from its module.
-
-        Parameters
-        ----------
-        module : module
-            Named figure_ID, with TITLE, CAPTION, compute, draw and PROPERTIES, and where they apply GENERAL, WIDTH
-            and FROM_RUNS.
-
-        Returns
-        -------
-        FigureEntry
-        """
-        declared = {
-            field.name: vars(module)[key]
-            for field in fields(cls)
-            for key in (field.name, field.name.upper())
-            if key in vars(module)
-        }
-        return cls(module.__name__.rpartition("figure_")[2], **declared)
-
-    def numbers(self, dataset: xarray.Dataset) -> list[Measured]:
-        """Numbers of the figure's statements on its data, and of the wrong theories."""
-        return [number for prop in self.properties for number in prop.on(dataset)]
-
-    @property
-    def name(self) -> str:
-        """Name of the files: figure_3."""
-        return f"figure_{self.id}"
-
-    @cached_property
-    def parameters(self) -> type[Section]:
-        """Class of a TOML section with one key for each parameter of `compute`."""
-        return parameters_of(self.compute)
-
-    def read_parameters(self, values: Mapping[str, Any]) -> Section:
-        """Return every parameter with its value, after a check; InputError for an unknown name or a wrong value."""
-        plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()}
-        section: Section = read_model(self.parameters, plain, f"the parameters of figure {self.id}", False)
-        return section
-
-    def figure(self, dataset: xarray.Dataset, width: float) -> Figure:
-        """Draw the data inside the current style, and fit titles and labels to their place."""
-        if "width" in inspect.signature(self.draw).parameters:
-            figure = self.draw(dataset, width=width)
-        else:
-            figure = self.draw(dataset)
-            figure.set_size_inches(width, figure.get_figheight())
-        fit_texts(figure)
-        return figure
-
+LONGEST_NAME = 80  # characters of a file name, beyond which parameters are shortened to a digest
 
 # In the order of reports.
 _MODULES = (
@@ -306,3 +192,117 @@ def draw(id: str, dataset: xarray.Dataset, width: float | None = None, style: St
                 f"expected the data of figure {entry.id}, received a dataset from which it cannot be drawn "
                 f"({type(error).__name__}: {error}); compute it with snapdyn.figures.compute"
             ) from error
+
+
+def write(
+    ids: Iterable[str] | None = None,
+    out: str | os.PathLike[str] = "figures",
+    level: str = "quick",
+    progress: Callable[[int, int, str], None] | None = None,
+    runs: str | os.PathLike[str] | None = None,
+    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    width: float | None = None,
+    style: Style | None = None,
+    formats: Sequence[str] = DEFAULT_FORMATS,
+) -> list[DrawnFigure]:
+    """Compute, draw and check figures of the register, and write them into files.
+
+    Parameters
+    ----------
+    ids : iterable of str, optional
+        Ids of the figures, in any order; default: all figures of snapdyn, or those of another register in use. A single
+        id may be given as a string.
+    out : path
+        Folder for the files, created when missing: figure_ID.png, .pdf, .nc (the data) and .provenance.json.
+        Parameters that differ from the defaults are part of the name: figure_3_eta_Z=0.2.png.
+    level : "quick" or "full"
+        "full" computes the curves at more points.
+    progress : callable, optional
+        Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id.
+    runs : path, optional
+        Folder of saved transformer runs for Figures 7 and 10; default: the short ones that come with snapdyn.
+    parameters : mapping, optional
+        Parameters by id of the figure: ``{"3": {"eta_Z": 0.2}}``.
+    width : float, optional
+        As in `draw`.
+    style : str, path or mapping, optional
+        As in `draw`.
+    formats : sequence of str
+        Some of "png", "pdf", "svg".
+
+    Returns
+    -------
+    list of DrawnFigure
+        In the order of the register. The same inputs give the same bytes, except for the wall time in the
+        provenance.
+
+    Raises
+    ------
+    InputError
+        A figure, a parameter, the level, the style or a format is unknown (the message lists the known names); the
+        folder cannot be written to.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import snapdyn as sd
+    >>> with TemporaryDirectory() as folder:
+    ...     (figure,) = sd.figures.write("8", out=folder, parameters={"8": {"vocab_size": [50, 200]}})
+    ...     figure.label, figure.png.name, figure.as_claimed
+    ('Figure 8', 'figure_8_vocab_size=50,200.png', True)
+    """
+    choice("level", level, LEVELS)
+    optional_function("progress", progress)
+    figure_width(width, style, 1.0)
+    formats = formats_of(formats)
+    transformers = None if runs is None else load_transformer_runs(file_path("runs", runs))
+    chosen = chosen_figures(ids)
+    values = _values(chosen, parameters or {})
+    different = {id_: section.model_dump(exclude_defaults=True) for id_, section in values.items()}
+    names = {entry.id: file_name(entry, different[entry.id]) for entry in chosen}
+    files = [file for name in names.values() for file in file_names(name, formats).values()]
+    folder = output_folder(file_path("out", out), *files)
+    drawn = []
+    for done, entry in enumerate(chosen):
+        if progress:
+            progress(done, len(chosen), entry.id)
+        started, id_ = time.perf_counter(), entry.id
+        dataset = compute(id_, level, runs=transformers if entry.from_runs else None, **dict(values[id_]))
+        checks, caption = tuple(entry.numbers(dataset)), entry.caption
+        facts: dict[str, Any] = {"level": level}
+        left_out: tuple[str, ...] = ()
+        if different[id_]:
+            left_out = tuple(check.name for check in checks if check.name not in entry.general)
+            checks = tuple(check for check in checks if check.name in entry.general)
+            caption += (
+                f" Drawn here with {listed(different[id_])}: the numbers above are those of the default parameters."
+            )
+            facts |= {"changed_parameters": different[id_], "claims_of_the_defaults_only": list(left_out)}
+        facts |= {"figure": id_, "title": entry.title, "caption": caption}
+        draw = partial(entry.figure, width=figure_width(width, style, entry.width))
+        pictures = write_figure(folder, names[id_], dataset, draw, facts, started, style, formats)
+        data, record = pictures.pop("data"), pictures.pop("provenance")
+        drawn.append(DrawnFigure(id_, entry.title, caption, pictures, data, record, checks, left_out))
+    if progress:
+        progress(len(chosen), len(chosen), "")
+    return drawn
+
+
+def _values(chosen: Sequence[FigureEntry], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Section]:
+    """Return the parameters of each chosen figure, all checked before anything is computed."""
+    ids = [entry.id for entry in chosen]
+    for id_ in parameters:
+        choice("the figure of parameters", id_, FIGURES)
+        if id_ not in ids:
+            raise InputError(
+                f"expected parameters of the chosen figures ({', '.join(ids)}), received those of {id_}; choose it too"
+            )
+    return {entry.id: entry.read_parameters(parameters.get(entry.id, {})) for entry in chosen}
+
+
+def file_name(entry: FigureEntry, different: Mapping[str, Any]) -> str:
+    """Return the name of a figure's files without ending: figure_3, or figure_3_eta_Z=0.2,num_classes=6."""
+    settings = ",".join(f"{key}={value_text(value)}" for key, value in different.items())
+    if len(settings) > LONGEST_NAME or any(sign in settings for sign in '/\\:*?"<>| '):
+        settings = hashlib.sha256(settings.encode()).hexdigest()[:12]
+    return f"{entry.name}_{settings}" if settings else entry.name

@@ -15,10 +15,16 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.figures.files import FORMAT
-from snapdyn.figures.layout import fitting_columns, folded_grid, legend_above, letter_panels
+from snapdyn.figures.output import FORMAT
+from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import Axes, Figure, curve_style, line_width, new_figure, note_size
-from snapdyn.validation.published import FIGURE_4, FIGURE_4_ITERATIONS, FIGURE_6, distinct_entropy, figure_6_runs
+from snapdyn.validation.claims.reproduction.published import (
+    FIGURE_4,
+    FIGURE_4_ITERATIONS,
+    FIGURE_6,
+    distinct_entropy,
+    figure_6_runs,
+)
 
 if TYPE_CHECKING:
     from matplotlib.collections import QuadMesh

@@ -5,8 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.validation.evidence import Evidence
-from snapdyn.validation.measured import Measured
+from snapdyn.validation.measured import Evidence, Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
@@ -20,8 +19,8 @@ from snapdyn.validation.statistics import Order, fit_order
 if TYPE_CHECKING:
     from snapdyn.validation.boundaries import boundary
     from snapdyn.validation.claims import CLAIMS, claim, load_claims, use_register
+    from snapdyn.validation.claims.equations import EquationRow, equation_table, equation_text
     from snapdyn.validation.comparison import compare
-    from snapdyn.validation.equations import EquationRow, equation_table, equation_text
     from snapdyn.validation.fitting.estimation import IdentifiabilityWarning, fit
     from snapdyn.validation.fitting.result import Fit
     from snapdyn.validation.instance_checks import InstanceReport, InstanceResult, check
@@ -76,7 +75,7 @@ FINDINGS = OURS.findings
 _LATER = {
     "claims": "CLAIMS claim load_claims use_register",
     "instance_checks": "InstanceReport InstanceResult check",
-    "equations": "EquationRow equation_table equation_text",
+    "claims.equations": "EquationRow equation_table equation_text",
     "rungs.build": "ladder ladder_of",
     "rungs.gaps": "Break Ladder Rung",
     "verdicts": "validate",

@@ -58,7 +58,7 @@ class Attacked:
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
         Whether the counterexample fails with a second integrator too.
-    told : str
+    nan_message : str
         On how many instances the measure gave NaN, and the first of them; empty without any.
     cut : bool
         Whether the time was over before the budget.
@@ -74,7 +74,7 @@ class Attacked:
     place: str
     counterexample: dict[str, Any] | None = None
     confirmed: bool = False
-    told: str = ""
+    nan_message: str = ""
     cut: bool = False
 
 
@@ -138,7 +138,7 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
             evaluations,
             worst,
             place,
-            told=found.told,
+            nan_message=found.nan_message,
             cut=found.cut,
         )
         if worst.holds:

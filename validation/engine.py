@@ -128,7 +128,7 @@ class Examination:
     controls: dict[str, Control] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
+    def nan_message(self) -> str:
         """Number of NaNs and the first of them, in words; empty without any."""
         count = len(self.not_numbers)
         return f"NaN on {count} instance{'s'[: count > 1]}, the first: {self.not_numbers[0]}" if count else ""

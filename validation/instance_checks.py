@@ -22,7 +22,7 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.instance import Instance, require_dense
-from snapdyn.validation.search.runs import FAILURE
+from snapdyn.validation.search.instance_runs import FAILURE
 from snapdyn.validation.tables import latex_comparison, latex_id, latex_text, latex_words
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]

@@ -20,7 +20,7 @@ from snapdyn.core.errors import (
 )
 from snapdyn.core.registry import Registry
 from snapdyn.dynamics.files.user_files import file_being_loaded
-from snapdyn.validation.evidence import Evidence
+from snapdyn.validation.measured import Evidence
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register_folder import register_in_use

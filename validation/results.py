@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdyn.validation.engine import CERTIFIED, SYMBOLIC
-from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.measured import Measured, json_number
+from snapdyn.validation.measured import SEED, Evidence, Measured, json_number
 from snapdyn.validation.register import Claim, Verdict, first_sentence
 from snapdyn.validation.register_folder import register_in_use
 

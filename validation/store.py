@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError
-from snapdyn.core.folders import cache_folder
 from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
@@ -32,8 +31,8 @@ from snapdyn.dynamics.files.storage import (
     write_record,
 )
 from snapdyn.dynamics.files.user_files import loaded_files
-from snapdyn.validation.evidence import SEED, Evidence
-from snapdyn.validation.measured import Measured
+from snapdyn.dynamics.kernels.compilation import cache_folder
+from snapdyn.validation.measured import SEED, Evidence, Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import ClaimResult

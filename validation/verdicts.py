@@ -17,16 +17,14 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
-from snapdyn.core.errors import InputError, choice, optional_function, shown, whole
-from snapdyn.core.errors import instance as of_kind
+from snapdyn.core.errors import InputError, choice, instance as of_kind, optional_function, shown, whole
 from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims, task
 from snapdyn.validation.engine import Control, examine, proofs_of
-from snapdyn.validation.evidence import LEVELS, SEED, Evidence
-from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.measured import LEVELS, SEED, Evidence, Measured, Role
 from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Verdict
@@ -255,7 +253,7 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
-    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.told)))
+    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.nan_message)))
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = plain(simplified(prop, instance))

@@ -27,7 +27,7 @@ def scaled_visits(u: Ball, V: Ball) -> Ball:
     return (u.expm1() + (V - 1) * u) / V
 
 
-def of_root(root: Ball) -> Ball:
+def vocabulary_of_root(root: Ball) -> Ball:
     """Return V - 1 = exp(root)/root: with this V, `root` is a root of exp(u) = (V-1) u."""
     return root.exp() / root
 
@@ -107,7 +107,7 @@ def _omega_1_excess(u_plus: Ball, factor: float, times: float = 1.0) -> Ball:
     return excess - factor * (times * (u_plus - excess)).log()
 
 
-# Of Lemma 8 alone, as far as V is a float.
+# This box is that of Lemma 8 alone, as far as V is a float.
 ANY_VOCABULARY = (4.0, 1e300)
 FROM_4, FROM_10 = {"u_plus": (U_PLUS[0], 697.4)}, {"u_plus": (3.4296, 697.4)}
 FROM_100 = {"u_minus": (9.99e-301, 0.010205)}
@@ -140,7 +140,7 @@ lemma_8 = Statement(
         ),
         Inequality(
             "omega_0 V^0.99 ln V < 2",
-            lambda u_minus: 2 - _omega_0_log(u_minus) * (0.99 * (1 + of_root(u_minus)).log()).exp(),
+            lambda u_minus: 2 - _omega_0_log(u_minus) * (0.99 * (1 + vocabulary_of_root(u_minus)).log()).exp(),
             FROM_100,
         ),
     ),
@@ -203,7 +203,7 @@ lemma_9_early = Statement(
         ),
         Inequality(
             "V^-0.99 > [2 (V-1) u_- - 1]/V for V >= 100",
-            lambda u_minus: (0.01 * (1 + of_root(u_minus)).log()).exp() - (2 * u_minus.exp() - 1),
+            lambda u_minus: (0.01 * (1 + vocabulary_of_root(u_minus)).log()).exp() - (2 * u_minus.exp() - 1),
             {"u_minus": (9.99e-13, 0.010205)},
         ),
         Inequality("gamma < (1-1/V)^2 eta_Y s: (exp(u)-1)/u > 1, over u", lambda u: expm1_excess(u), {"u": U}),
@@ -243,7 +243,7 @@ def _late_constant(u_plus: Ball, c: Ball) -> Ball:
 
 def _late_without_V(u_plus: Ball, c: Ball) -> Ball:
     u, rest, others = late(u_plus, c)
-    log = u + rest.log1p() - (1 + of_root(u_plus)).log()
+    log = u + rest.log1p() - (1 + vocabulary_of_root(u_plus)).log()
     return 2 * log - u * (1 + rest) / (1 + others)
 
 
@@ -263,7 +263,7 @@ lemma_9_late = Statement(
     "((V-1) u - 1) exp(-u)) > 0.",
     inequalities=(
         Inequality("(exp(c)-1)/c > 1/u_+", lambda u_plus, c: expm1_ratio(c) - 1 / u_plus, LATE),
-        Inequality("(V-1) u > 1", lambda u_plus, c: of_root(u_plus) * (u_plus + c) - 1, LATE),
+        Inequality("(V-1) u > 1", lambda u_plus, c: vocabulary_of_root(u_plus) * (u_plus + c) - 1, LATE),
         Inequality("constant of gamma < 2", lambda u_plus, c: 2 - _late_constant(u_plus, c), LATE),
         Inequality("constant of gamma > 0.75", lambda u_plus, c: _late_constant(u_plus, c) - 0.75, LATE),
     ),

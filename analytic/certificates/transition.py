@@ -13,7 +13,15 @@ from __future__ import annotations
 
 import math
 
-from snapdyn.analytic.certificates.decoder_speed import LATE, U_PEAK, VOCABULARY, U, late, of_root, scaled_visits
+from snapdyn.analytic.certificates.decoder_speed import (
+    LATE,
+    U_PEAK,
+    VOCABULARY,
+    U,
+    late,
+    scaled_visits,
+    vocabulary_of_root,
+)
 from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement, exp_moment, expm1_excess, expm1_ratio
 
 # Solution of x exp(x) = 1, rounded up.
@@ -52,7 +60,7 @@ early_piece = Statement(
 def _late_slack(u_plus: Ball, c: Ball, constant: float) -> Ball:
     """Return u (1 + constant/x) - ln(V x) at u = u_+ + c, from V x = exp(u) (1 + rest)."""
     u, rest, _ = late(u_plus, c)
-    return constant * u * (1 + of_root(u_plus)) * (-u).exp() / (1 + rest) - rest.log1p()
+    return constant * u * (1 + vocabulary_of_root(u_plus)) * (-u).exp() / (1 + rest) - rest.log1p()
 
 
 late_piece = Statement(
@@ -67,7 +75,7 @@ late_piece = Statement(
     "exp(u) > (V-1) u. And u/x > r/(1+r), so it remains to show (1+r) ln(1+r) <= 2 ln(2) r on [0, 1]: the two sides "
     "are equal at both ends, and the left side is convex.",
     inequalities=(
-        Inequality("r > 0: (V-1) u > 1", lambda u_plus, c: of_root(u_plus) * (u_plus + c) - 1, LATE),
+        Inequality("r > 0: (V-1) u > 1", lambda u_plus, c: vocabulary_of_root(u_plus) * (u_plus + c) - 1, LATE),
         Inequality("r < 1: (exp(c)-1)/c > 1/u_+", lambda u_plus, c: expm1_ratio(c) - 1 / u_plus, LATE),
         Inequality("u/x > r/(1+r): V u > (V-1) u - 1", lambda u_plus, c: 1 + u_plus + c, LATE),
         Inequality("(1+r) ln(1+r) is convex: 1/(1+r) > 0", lambda r: 1 / (1 + r), {"r": (0.0, 1.0)}),

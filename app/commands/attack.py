@@ -76,8 +76,8 @@ def attack(
     show_table(("claim", "property", "inside", "evaluations", "smallest margin", "verdict"), rows, styles)
     fallen = 0
     for each in found:
-        if each.told:
-            show(f"{each.claim}, {each.name}: {each.told}")
+        if each.nan_message:
+            show(f"{each.claim}, {each.name}: {each.nan_message}")
         if each.counterexample is not None:
             fallen += 1
             show(f"{each.claim}, {each.name}: {json.dumps(each.counterexample)}")

@@ -13,7 +13,7 @@ def equations(register: Register = None) -> int:
 
     Example: snapdyn equations
     """
-    from snapdyn.validation.equations import equation_text
+    from snapdyn.validation.claims.equations import equation_text
 
     show(equation_text(), end="")
     return DONE

@@ -114,7 +114,7 @@ def systems_and_classes() -> str:
 def systems_and_observables() -> str:
     """What sweep files can name."""
     from snapdyn.core.registry import plugin_names
-    from snapdyn.experiments.sweep.table import all_observables
+    from snapdyn.experiments.sweep.columns import all_observables
 
     names = dict.fromkeys([*all_observables(), *plugin_names("observable")])
     return f"{systems_and_classes()} Observables: {', '.join(names)}."

@@ -12,7 +12,7 @@ from snapdyn.commands.terminal import (
     DIFFERS,
     DONE,
     INTERRUPTED,
-    of_integration,
+    integration_progress,
     prepare,
     progress_bar,
     say,
@@ -56,7 +56,7 @@ def simulate(
     system = simulation.build()
     prepare(target)
     with progress_bar("integrating") as update:
-        trajectory = simulation.run.integrate(system, of_integration(update))
+        trajectory = simulation.run.integrate(system, integration_progress(update))
     show_trajectory(trajectory)
     if trajectory.t.size:
         trajectory.save(target)

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.analytic import transition_time
-from snapdyn.commands.terminal import of_integration, progress_bar, say, show, show_table
+from snapdyn.commands.terminal import integration_progress, progress_bar, say, show, show_table
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.storage import replacing
-from snapdyn.validation.text_theorems import (
+from snapdyn.validation.claims.attention.on_text import (
     NEXT_WORDS,
     ROLES,
     Move,
@@ -81,7 +81,9 @@ def integrated(classes: TextClasses, end: float, what: str) -> Trajectory:
     """Integrate the mean field of the classes, or of windows, to the time `end`; `what` says which in the summary."""
     with progress_bar("integrating") as update:
         times = log_times(min(FIRST_TIME, end / 10), end, SAVES)
-        run = integrate(MeanField(classes, ETA_Y, ETA_Z), times, "RKC", RTOL, ATOL, progress=of_integration(update))
+        run = integrate(
+            MeanField(classes, ETA_Y, ETA_Z), times, "RKC", RTOL, ATOL, progress=integration_progress(update)
+        )
     if run.t.size:
         loss, entropy = run.loss[[0, -1]], run.entropy()[[0, -1]].mean(axis=1)
         show(
@@ -339,8 +341,8 @@ def _summary(values: NDArray[Any]) -> tuple[str, str, str]:
 
 def draw_diagram(folder: Path, name: str, dataset: xarray.Dataset, phase: PhaseSection) -> list[Path]:
     """Draw the phase diagram beside the dataset, as the section [phase] says; return its pictures."""
-    from snapdyn.figures.files import write_figure
     from snapdyn.figures.heat_maps import WIDTH, draw
+    from snapdyn.figures.output import write_figure
     from snapdyn.figures.style import figure_width
 
     width = figure_width(phase.width, phase.style, WIDTH)

@@ -97,6 +97,6 @@ def progress_bar(what: str) -> Iterator[Callable[[float, float, str], None]]:
         yield update
 
 
-def of_integration(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
+def integration_progress(update: Callable[[float, float, str], None]) -> Callable[[float, float], None]:
     """Return the progress function (t, fraction) for `integrate` that updates a bar."""
     return lambda t, fraction: update(fraction, 1.0, f"t = {t:.3g}")

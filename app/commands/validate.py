@@ -54,7 +54,7 @@ def validate(
     Example: snapdyn validate --load my_claims.py --format latex > table.tex
     """
     from snapdyn.validation.claims import chosen_claims
-    from snapdyn.validation.evidence import SEED
+    from snapdyn.validation.measured import SEED
     from snapdyn.validation.store import FinishedClaims
     from snapdyn.validation.verdicts import checked
 

@@ -15,7 +15,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.dynamics.trajectories.representatives import numbers_of_outputs
-from snapdyn.explorer.settings import Settings
+from snapdyn.explorer.sliders import Settings
 from snapdyn.validation import InstanceReport, check
 
 NUM_TIMES = 120
@@ -108,7 +108,7 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     Examples
     --------
     >>> from snapdyn.explorer.curves import compute_curves
-    >>> from snapdyn.explorer.settings import Settings
+    >>> from snapdyn.explorer.sliders import Settings
     >>> curves = compute_curves(Settings(num_classes=10, vocab_size=1000))
     >>> round(curves.marks["peak"], 2), round(float(curves.gamma.max()), 2)
     (56.4, 4.5)
@@ -161,7 +161,7 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
     Examples
     --------
     >>> from snapdyn.explorer.curves import verdicts
-    >>> from snapdyn.explorer.settings import Settings
+    >>> from snapdyn.explorer.sliders import Settings
     >>> verdicts(Settings(num_classes=3, vocab_size=100))["lemma9"].status
     'holds'
     """

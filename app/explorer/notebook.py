@@ -16,7 +16,7 @@ def _():
     from snapdyn.core.errors import InputError
     from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
     from snapdyn.explorer.drawing import Picture
-    from snapdyn.explorer.settings import STEPS, Settings, nearest, overlap_steps, reachable_overlaps
+    from snapdyn.explorer.sliders import STEPS, Settings, nearest, overlap_steps, reachable_overlaps
 
     def alert(sentence):
         return mo.Html(f'<p role="alert" style="color: #a3182f">{escape(sentence)}</p>')

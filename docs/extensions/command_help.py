@@ -11,8 +11,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from snapdyn.commands.main import app as command_line
-from snapdyn.commands.main import main
+from snapdyn.commands.main import app as command_line, main
 
 WIDTH = "82"
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.core.errors import InputError, finite_array, flag, positive_array, whole, whole_array
-from snapdyn.core.html import html_table
 from snapdyn.core.memory import require_memory
+from snapdyn.core.prose import html_table
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from snapdyn.core.folders import cache_folder
+from snapdyn.dynamics.kernels.compilation import cache_folder
 
 CODE = "*.py"
 LISTINGS = ("os.listdir", "os.scandir")

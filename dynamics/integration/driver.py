@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 from snapdyn.core.errors import InputError, instance, list_of, optional_function, whole
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.conservation import Conserved, conserved, violation_message
-from snapdyn.dynamics.integration.dense_output import DenseOutput
-from snapdyn.dynamics.integration.events import EventWatcher
+from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
+from snapdyn.dynamics.integration.conserved_sums import Conserved, conserved, violation_message
 from snapdyn.dynamics.integration.methods import plan_run
 from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, Solution
 from snapdyn.dynamics.integration.request import Event, Plan, Request
@@ -114,7 +113,7 @@ def integrate(
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
         quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
-        (`integration.conservation`) has status "failed" too; the message says from which time on.
+        (`integration.conserved_sums`) has status "failed" too; the message says from which time on.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, LONGEST
 from snapdyn.dynamics.kernels.dormand_prince import VECTORS
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, REDUCIBLE, is_large, reduced
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, is_reducible, reduced
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
 # steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
@@ -56,11 +56,10 @@ def _chosen(full: System, request: Request) -> Plan:
     """System, method, integration variable and integrator of a run."""
     method, reduce = request.method, request.reduce
     default = "DOP853" if full.integrator is None else "compiled"
-    is_reducible = type(full) in REDUCIBLE
     needs_quotient = _needs_quotient(full, request)
     if method == "auto":
         # Only the default method can reduce.
-        keeps_default = needs_quotient or (is_reducible and reduce is True)
+        keeps_default = needs_quotient or (is_reducible(full) and reduce is True)
         method = default if keeps_default or full.rate_ratio < _stiff_ratio(full) else "CVODE"
     if method == "compiled" and full.integrator is None:
         raise InputError(
@@ -73,15 +72,15 @@ def _chosen(full: System, request: Request) -> Plan:
         )
     name = "DOP853" if method == "compiled" else method
     clock = _clock(full, method, request)
-    if reduce is True and not (is_reducible and method == default):
+    if reduce is True and not (is_reducible(full) and method == default):
         raise InputError(
-            f"expected one of {', '.join(each.__name__ for each in REDUCIBLE)} and the default integrator for "
-            f"reduce=True, received {full.name} and method {request.method!r}; use method='auto' or reduce='auto'"
+            "expected a system whose class declares itself reducible, such as MeanField, and the default integrator "
+            f"for reduce=True, received {full.name} and method {request.method!r}; use method='auto' or reduce='auto'"
         )
     if method != default:
         return Plan(full, name, clock, None)
     system: System = full
-    if is_reducible and (reduce is True or (reduce == "auto" and is_large(full))):
+    if is_reducible(full) and (reduce is True or (reduce == "auto" and is_large(full))):
         try:
             system = reduced(full, None if reduce is True else LARGEST_SHARE) or full
         except KeyboardInterrupt:

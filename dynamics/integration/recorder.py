@@ -10,8 +10,8 @@ import numpy as np
 
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
-from snapdyn.dynamics.integration.conservation import Conserved, conserved
-from snapdyn.dynamics.integration.dense_output import DenseOutput
+from snapdyn.dynamics.integration.between_steps import DenseOutput
+from snapdyn.dynamics.integration.conserved_sums import Conserved, conserved
 from snapdyn.dynamics.observables import class_logits
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.representatives import Representatives

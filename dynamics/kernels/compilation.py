@@ -1,4 +1,7 @@
-"""Compilation of the kernels: the decorators, the floating-point options, and where compiled code is kept."""
+"""Compilation of the kernels: the decorators, the floating-point options, and where compiled code is kept.
+
+This module imports nothing of snapdyn: everything that computes is built on it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,6 @@ from numba import config, njit
 from numba.core import event
 from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
-
-from snapdyn.core.folders import cache_folder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -134,6 +135,15 @@ event.register("numba:compile", COMPILATION)
 def seconds_of_running() -> float:
     """Seconds on a clock that stops while kernels are compiled."""
     return time.perf_counter() - (COMPILATION.duration if COMPILATION.done else 0.0)
+
+
+def cache_folder() -> Path:
+    """Folder of files that can be made again: $SNAPDYN_CACHE, else $XDG_CACHE_HOME/snapdyn, else ~/.cache/snapdyn."""
+    if own := os.environ.get("SNAPDYN_CACHE"):
+        return Path(own)
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG rule: a relative path counts as none.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "snapdyn"
 
 
 def _temporary_cache(name: str) -> str:

@@ -60,6 +60,9 @@ class System(ABC):
         Integrator with the right-hand side, made by `kernels.dormand_prince.integrator_of`. A subclass must declare its
         own integrator, since it may change the right-hand side. Systems of `from_sympy` and `from_function` have one
         that calls their right-hand side.
+    reducible : bool
+        Whether values that stay equal can be one value (`systems.reduction`). Like `compiled`, it is declared by the
+        class itself and not inherited.
     norm_weights : (size,) array or None
         Weight of each state value in the mean squares of the compiled integrator, sum 1; None: equal weights.
     eta_Y : float
@@ -98,11 +101,12 @@ class System(ABC):
     eta_Y: float = 1.0
     eta_Z: float = 0.0
     norm_weights: Floats | None = None
-    # Of systems on one value for all that stay equal (`systems.reduction`): whether logits share values of the state,
-    # (`value_of_z` says which), and whether a run keeps these values only, of one class of each kind.
+    # Systems with one value for all that stay equal (`systems.reduction`) say whether logits share values of the state
+    # (`value_of_z` says which), and whether a run keeps these values only, those of one class of each kind.
     shares_logits: bool = False
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
+    reducible: ClassVar[bool] = False
 
     # -- what every system has -----------------------------------------------------------------------------
     @property
@@ -237,7 +241,7 @@ class System(ABC):
         """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conservation`). Other invariants are reported and not judged.
+        (`integration.conserved_sums`). Other invariants are reported and not judged.
         """
         return {}
 

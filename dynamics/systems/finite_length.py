@@ -72,6 +72,7 @@ class FiniteLengthMeanField(MeanField):
     """
 
     compiled = integrator_of(finite_length, finite_length)
+    reducible = True
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class FrozenDecoder(System):
     """
 
     compiled = integrator_of(frozen_decoder, frozen_decoder)
+    reducible = True
 
     def __init__(
         self,

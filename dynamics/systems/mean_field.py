@@ -59,6 +59,7 @@ class MeanField(System):
 
     shares_logits = True
     compiled = integrator_of(mean_field, mean_field)
+    reducible = True
     quotient: KindsQuotient | None = None  # of a reduced system
 
     def __init__(

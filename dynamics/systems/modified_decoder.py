@@ -13,8 +13,8 @@ from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
 from snapdyn.dynamics.kernels.compilation import Bools
+from snapdyn.dynamics.kernels.decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.modified_decoder import Decoupled, modified_decoder
 from snapdyn.dynamics.systems.base import (
     ConservedSum,
     System,
@@ -60,6 +60,7 @@ class ModifiedDecoder(System):
 
     shares_logits = True
     compiled = integrator_of(modified_decoder)
+    reducible = True
 
     def __init__(
         self,

@@ -13,7 +13,6 @@ from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.systems.base import ConservedSum, System
-from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
@@ -23,8 +22,10 @@ from snapdyn.dynamics.systems.quotient import bytes_of_quotient, places_of_outpu
 # It keeps a reduction to at most half of the values and of the classes.
 LEAST_SIZE, LARGEST_SHARE = 1000, 0.5
 
-# Subclasses are not included: they may change the right-hand side.
-REDUCIBLE: tuple[type[System], ...] = (MeanField, FiniteLengthMeanField, FrozenDecoder, ModifiedDecoder)
+
+def is_reducible(system: System) -> bool:
+    """Whether the class of a system declares itself `reducible`; a subclass may change the right-hand side."""
+    return bool(vars(type(system)).get("reducible"))
 
 
 def is_large(system: System) -> bool:
@@ -62,7 +63,7 @@ def reduced(system: System, at_most: float | None = None) -> System | None:
     -------
     System or None
         A system of the same observables, whose `on_kinds` made it.
-        None for a system whose type is not in `REDUCIBLE`, and for one with no symmetries or too few. The result is
+        None for a system whose class is not `reducible`, and for one with no symmetries or too few. The result is
         kept with the system for each `at_most`, so that a second run does not search again.
 
     Raises
@@ -70,7 +71,7 @@ def reduced(system: System, at_most: float | None = None) -> System | None:
     InputError
         Without `at_most`: the arrays of the kinds do not fit into memory.
     """
-    if type(system) not in REDUCIBLE or (isinstance(system, FrozenDecoder) and system.modified):
+    if not is_reducible(system) or (isinstance(system, FrozenDecoder) and system.modified):
         return None
     if at_most not in system.reductions:
         found = _found(system, at_most)

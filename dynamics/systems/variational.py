@@ -17,15 +17,67 @@ import numpy as np
 from snapdyn.core.errors import InputError
 from snapdyn.core.memory import require_memory, scratch
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
+from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, tangent
-from snapdyn.dynamics.kernels.sensitivity import sensitivity, sensitivity_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 
 # Relative step of central differences: their truncation and rounding are both about 1e-10 of the rate.
 STEP = 1e-5
+
+
+@kernel(fastmath=EXACT)
+def sensitivity(
+    state: Floats,
+    out: Floats,
+    size: int,
+    lists: Any,
+    rates: Floats,
+    work: Floats,
+    log_p_changes: Floats,
+    of_rates: Floats,
+) -> float:
+    """Write the rates of [x, dx/dp_1, dx/dp_2, ...] to `out`, x the `size` values of the mean field; return the loss.
+
+    d(dx/dp)/dt = J dx/dp + dF/dp, with F the rate of x. Each of the k parameters changes ln P on the entries by
+    log_p_changes (k, entries), and the logarithms of eta_Y and eta_Z by of_rates (k, 2): F is proportional to eta_Y in
+    the rows of Y, and to eta_Z in z. `work` is (TANGENT_ROWS, W).
+    """
+    x, rate = state[:size], out[:size]
+    loss = mean_field(x, rate, lists, rates, work)
+    slots = lists.num_slots
+    for k in range(of_rates.shape[0]):
+        start = (k + 1) * size
+        change = out[start : start + size]
+        tangent(x, state[start : start + size], change, lists, rates, work, log_p_changes[k])
+        for i in range(slots):
+            change[i] += of_rates[k, 1] * rate[i]
+        for i in range(slots, size):
+            change[i] += of_rates[k, 0] * rate[i]
+    return loss
+
+
+@kernel(fastmath=EXACT, nogil=True)
+def sensitivity_steps(
+    arguments: Any,
+    state: Floats,
+    velocity: Floats,
+    change: Floats,
+    reals: Floats,
+    size: float,
+    momentum: float,
+    schedule: Floats,
+    steps: Any,
+    record: Any,
+    saved: Floats,
+) -> Any:
+    """As `explicit_steps`, for `sensitivity`; `arguments` are its arguments after out, and `reals`."""
+    return explicit_steps(
+        sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, schedule, steps, record, saved
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
 from snapdyn.dynamics.systems.variational import (
     DifferencedSensitivity,

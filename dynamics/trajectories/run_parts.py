@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = "snapdyn trajectory 3"
 HEADER = OURS  # attribute of the file that holds the JSON header
-# Of variables, coordinates and dimensions that only `load` reads; `_labelled_parts` refuses it in names of a system.
+# Names that begin with it are for `load` only; `_labelled_parts` refuses it in names of a system.
 PREFIX = OURS + "_"
 SHARED = {"time", "query", "token", "value"}  # dimensions of `to_xarray` along which such variables stand, too
 # Values of z and attention together, up to which a file has them for all tokens: 16 MB.

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, choice, file_path, flag, time_array
-from snapdyn.core.html import html_table
 from snapdyn.core.memory import require_memory
+from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
@@ -42,7 +42,7 @@ MAPPINGS = ("invariants", "extra", "observables")
 QUANTITIES = (*LIFTED, "loss", *MAPPINGS, "state")
 PLAIN = ("classes", "t", "system", "parameters", "status", "message", "stats", "events", "wall_time", "value_names",
          "representatives", "state_shapes")  # fmt: skip
-# Of a run that `integrate` made in this process; neither saved nor sent to other processes.
+# Attributes of a run that `integrate` made in this process; neither saved nor sent to other processes.
 OF_PROCESS = ("speed", "dense")
 
 

@@ -16,22 +16,18 @@ import numpy as np
 
 from snapdyn.core.errors import InputError
 from snapdyn.core.registry import plugin_versions
-from snapdyn.dynamics import SequenceClasses, Trajectory, sgd
+from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
 from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, source_hash, write_record
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.experiments import training_sections
+from snapdyn.experiments.sweep.columns import Values, chosen, declared_values
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.experiments.sweep.table import Values, chosen, declared_values
-from snapdyn.validation.observables import transition_event
+from snapdyn.experiments.system_sections import RunFailed, finished, run_for
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
-
-
-class CellFailed(Exception):
-    """A run failed; the message is that of the run."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +109,7 @@ def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequenc
             values, run = measured(kind, cell.sections, wanted, folder)
             outcome = Outcome(cell.number, time.perf_counter() - started, values, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
-            reason = str(error) if isinstance(error, (InputError, CellFailed)) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
             seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
             outcome = Outcome(cell.number, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
         outcomes.append(outcome)
@@ -129,8 +125,8 @@ def measured(
     ------
     InputError
         The cell cannot be built, or an observable has another value than it declares.
-    CellFailed
-        The run failed.
+    RunFailed
+        The run did not reach its end.
     """
     found = _run(kind, sections, observables, folder)
     plain = {each.name: _plain(each.values(found)) for each in observables}
@@ -159,23 +155,15 @@ def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable],
     if kind == TRANSFORMER:
         return _section(kind, "transformer", sections["transformer"]).train(Path(folder))
     classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
-    transition = " and ".join(each.name for each in observables if each.needs_transition)
     if kind == ODE:
-        section = _section(kind, "system", sections["system"])
-        system, events = section.build(classes), {}
-        if transition:
-            if classes is None:
-                raise InputError(
-                    f"expected a system of classes for {transition}, received {section.kind}; leave these out of "
-                    "observables"
-                )
-            events["transition"] = transition_event(classes.vocab_size)
-        return _finished(_section(kind, "run", sections["run"]).integrate(system, events=events))
+        system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
+        return run_for(observables, system, run, classes)
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
         return _section(kind, "ladder", sections["ladder"]).compute(classes)
     sgd_section: training_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
     settings, record = sgd_section.settings(), sgd_section.record
+    transition = any(each.needs_transition for each in observables)
     if transition and settings["residual"]:
         raise InputError(
             "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
@@ -183,16 +171,8 @@ def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable],
     if record is None:
         record = np.union1d([0], np.geomspace(1, sgd_section.steps, RECORDED_STEPS).round().astype(int)).tolist()
     (seed,) = sgd_section.seed_list()
-    settings |= {"seed": seed, "record": record, "save_decoder": bool(transition)}
-    return _finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
-
-
-def _finished(run: Trajectory) -> Trajectory:
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if run.status != "finished":
-        raise CellFailed(run.message)
-    return run
+    settings |= {"seed": seed, "record": record, "save_decoder": transition}
+    return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
 
 
 def _plain(value: Any) -> Any:

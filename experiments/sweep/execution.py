@@ -33,8 +33,8 @@ from snapdyn.dynamics.files.storage import output_folder, provenance
 from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.dynamics.observables import TRANSFORMER
 from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
-from snapdyn.experiments.sweep.files import Cell, Sweep, taken_names
-from snapdyn.experiments.sweep.table import TIME, Values, table
+from snapdyn.experiments.sweep.columns import TIME, Values, table
+from snapdyn.experiments.sweep.files import Cell, Sweep, reserved_names
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
@@ -297,7 +297,7 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
     """
     time = replace(TIME, unit="SGD steps") if sweep.kind == TRANSFORMER else TIME
     columns = [time if each is TIME else each for each in sweep.measured]
-    dataset = table(sweep.design, values, columns, taken_names())
+    dataset = table(sweep.design, values, columns, reserved_names())
     missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
     failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)
     dims = tuple(axis.name for axis in sweep.design.axes)

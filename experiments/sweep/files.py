@@ -26,10 +26,10 @@ from snapdyn.dynamics.observables import (
     Observable,
     declare_own_observables,
 )
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.experiments import training_sections
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.sweep.table import all_observables, chosen, default_observables, observables_of
+from snapdyn.experiments.sweep.columns import all_observables, chosen, default_observables, observables_of
 from snapdyn.experiments.system_sections import RUN, system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
@@ -142,7 +142,7 @@ class GridSection(Section, extra="allow"):
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
         """Build the design; `whole_numbers` says which parameters take only whole ones, `seeds` adds a parameter."""
-        return design_of({**self.values(whole_numbers), **seeds}, {}, taken_names())
+        return design_of({**self.values(whole_numbers), **seeds}, {}, reserved_names())
 
     def values(self, whole_numbers: Mapping[str, bool]) -> dict[str, list[Value]]:
         """Values of each parameter."""
@@ -158,7 +158,7 @@ class ListSection(GridSection):
     """A list: the first cell has the first value of every parameter, the second cell the second, and so on."""
 
     def design_of(self, whole_numbers: Mapping[str, bool], seeds: Mapping[str, list[Value]]) -> Design:
-        return design_of(seeds, self.values(whole_numbers), taken_names())
+        return design_of(seeds, self.values(whole_numbers), reserved_names())
 
 
 class RandomSection(ListSection):
@@ -307,7 +307,7 @@ def load_plugins(system: Any, observables: Any) -> None:
     OBSERVABLES.load_named(observables if isinstance(observables, (list, tuple)) else [])
 
 
-def taken_names() -> frozenset[str]:
+def reserved_names() -> frozenset[str]:
     """Names in a result that no parameter may have."""
     known = all_observables()
     return frozenset([*known, *(dim for each in known.values() for dim in each.dims), "cell", "failure"])

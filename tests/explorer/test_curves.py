@@ -9,7 +9,7 @@ import snapdyn as sd
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.explorer.curves import QUICK_CLAIMS, compute_curves, verdicts
-from snapdyn.explorer.settings import Settings
+from snapdyn.explorer.sliders import Settings
 
 PIXEL = 1 / 500  # of the height of a panel
 SMALL = Settings(num_classes=3, vocab_size=8, common_probability=0.3, overlap=0.5, eta_Y=2.0, eta_Z=3.0)

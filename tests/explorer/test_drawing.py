@@ -5,7 +5,7 @@ import pytest
 
 from snapdyn.explorer.curves import Curves, compute_curves
 from snapdyn.explorer.drawing import MARKS, TOKENS, Picture
-from snapdyn.explorer.settings import Settings
+from snapdyn.explorer.sliders import Settings
 from snapdyn.figures import house_style
 from tests.text_boxes import overlaps
 

@@ -32,11 +32,11 @@ from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels, whole_numbers
 from snapdyn.figures.heat_maps import draw, settings_text
+from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import ladder, observables
+from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
-from snapdyn.validation.maps import fall_onset
 from snapdyn.validation.observables import OF_THEORY
-from snapdyn.validation.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 from tests.text_boxes import overlaps

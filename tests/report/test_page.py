@@ -15,7 +15,7 @@ import sympy
 
 import snapdyn.figures
 import snapdyn.report.page
-import snapdyn.validation.equations
+import snapdyn.validation.claims.equations
 from snapdyn.analytic.symbolic import Derivation, derivations, ids_of_users
 from snapdyn.analytic.symbolic.derivation import DECLARED
 from snapdyn.core.errors import InputError
@@ -24,7 +24,7 @@ from snapdyn.report.mathematics import prose_html
 from snapdyn.report.page import FILTERS, BuiltReport, VerifiedDerivation, build_report, headlines, render
 from snapdyn.validation import CLAIMS, ClaimResult, Map, Picture, Report
 from snapdyn.validation.claims import chosen_claims
-from snapdyn.validation.equations import EquationRow
+from snapdyn.validation.claims.equations import EquationRow
 from snapdyn.validation.register import Headline
 from snapdyn.validation.results import VERDICTS
 from tests.report.helpers import invented
@@ -256,7 +256,9 @@ def whole_page(built: BuiltReport) -> str:
     with pytest.MonkeyPatch.context() as patch:
         # Sympy verifies the derivations in tests of their own.
         patch.setattr(
-            snapdyn.validation.equations, "derivation_verdict", lambda id_: "corrected" if printed[id_] else "holds"
+            snapdyn.validation.claims.equations,
+            "derivation_verdict",
+            lambda id_: "corrected" if printed[id_] else "holds",
         )
         for name in ("svg", "map_svg"):  # one drawing of each kind for all
             drawing = FILTERS[name](Picture("t", "xi_n", lines) if name == "svg" else map_)

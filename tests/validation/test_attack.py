@@ -12,7 +12,7 @@ from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.rungs.run import MEAN_FIELD
 from snapdyn.validation.search.counterexamples import Counterexample
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.runs import flow
+from snapdyn.validation.search.instance_runs import flow
 from tests.validation.helpers import claim_of
 
 

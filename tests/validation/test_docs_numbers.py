@@ -9,7 +9,7 @@ from scipy.stats import wishart
 from snapdyn.analytic import transition_time, transition_time_with_overlap
 from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
 from snapdyn.validation.claims.extensions import reparameterisation as embeddings
-from snapdyn.validation.maps import fall_onset
+from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 

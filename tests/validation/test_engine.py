@@ -9,7 +9,7 @@ import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.validation.attack import attacked
 from snapdyn.validation.engine import DIRECTED_SHARE, examine, push
-from snapdyn.validation.evidence import SEED
+from snapdyn.validation.measured import SEED
 from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.verdicts import check_claim, gathered
@@ -192,7 +192,7 @@ def test_one_nan_is_counted_and_told_and_the_search_goes_on() -> None:
     words = f"NaN on {len(found.not_numbers)} instance"
     assert words in searched(prop).worst
     attacked_ = attacked(claim_of(properties=prop), 0, 1.0, SEED)
-    assert attacked_.told.startswith(words)
+    assert attacked_.nan_message.startswith(words)
     assert attacked_.counterexample is not None
 
 

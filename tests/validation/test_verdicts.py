@@ -141,7 +141,7 @@ def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(kind, "write_rate", interrupted)
     # scipy's route, which asks the system for its rate, for fast attention too; the compiled one has it inside.
     monkeypatch.setattr(System, "integrator", None)
-    monkeypatch.setattr("snapdyn.validation.search.runs.fast", lambda *_: False)
+    monkeypatch.setattr("snapdyn.validation.search.instance_runs.fast", lambda *_: False)
     with pytest.raises(KeyboardInterrupt):
         validate(["theorem2b"])
 

@@ -17,7 +17,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.systems.base import System, checked_classes
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.fitting.bootstrap import Records

@@ -17,7 +17,7 @@ from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.trajectories.trajectory import Trajectory

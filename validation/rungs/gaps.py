@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from snapdyn.core.errors import InputError, positive, unknown_name, whole
-from snapdyn.core.html import html_table
+from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.observables import attention_observables

@@ -34,7 +34,7 @@ BRANCHES = {
     "attention": (*UPPER, EXACT, LEADING, ORBIT, REDUCED, CLOSED),
     "decoder": (*UPPER, ORIGINAL, MODIFIED, CLOSED),
 }
-# Of figures and of comparisons with training: tighter than the default ones.
+# Tolerances of figures and of comparisons with training, tighter than the default ones.
 TOLERANCES: dict[str, Any] = {"rtol": 1e-9, "atol": 1e-11}
 # A flow that takes more evaluations of its rate is undecided: the compiled integrator at its limit of stability, or an
 # implicit solver whose equations are rounding (linearly dependent classes at late times), would go on for hours.

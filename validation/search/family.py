@@ -26,7 +26,7 @@ FIRST_CORNER = 10**9
 COMMON_SHARES = (0.01, 0.5, 0.99, 1 - 1e-6)
 # Last times of corners, in units of t0.
 TIMES = (1.0, 2.0, 1e6)
-# Of classes, and of tokens of a kind: an instance is a dense table.
+# Most classes, and most tokens of a kind: an instance is a dense table.
 MOST_TOKENS = 1000
 LARGEST_VOCABULARY = 2**53
 

@@ -15,7 +15,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 
 from snapdyn.core.errors import InputError, finite_array, instance, shown
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.systems.own.declaration import checked_name, require_names
+from snapdyn.dynamics.systems.own.own_system import checked_name, require_names
 from snapdyn.dynamics.systems.own.theory import (
     TIME,
     Measures,
@@ -53,7 +53,7 @@ class Part(NamedTuple):
         return [self.symbol[index] for index in np.ndindex(self.shape)] if self.shape else [self.symbol]
 
 
-def stated(
+def parse_statement(
     name: str, state: Any, rate: Any, parameters: Any, observables: Any, conserved: Any, time: Any
 ) -> dict[str, Any]:
     """Check and read the arguments of `from_sympy`; return those of `new_class`."""

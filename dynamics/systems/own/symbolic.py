@@ -11,8 +11,8 @@ import numpy as np
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import address_of
-from snapdyn.dynamics.systems.own.declaration import OwnSystem, new_class
 from snapdyn.dynamics.systems.own.jumps import jump_times
+from snapdyn.dynamics.systems.own.own_system import OwnSystem, new_class
 from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
 
 if TYPE_CHECKING:
@@ -181,9 +181,9 @@ def from_sympy(
     >>> bool(run.invariants["V"].max() < 1e-7)
     True
     """
-    from snapdyn.dynamics.systems.own.statement import stated
+    from snapdyn.dynamics.systems.own.statement import parse_statement
 
-    return new_class(SymbolicSystem, **stated(name, state, rate, parameters, observables, conserved, time))()
+    return new_class(SymbolicSystem, **parse_statement(name, state, rate, parameters, observables, conserved, time))()
 
 
 class SymbolicSensitivity(SensitivitySystem):

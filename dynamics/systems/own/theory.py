@@ -27,9 +27,9 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.core.errors import InputError, shown
-from snapdyn.core.folders import cache_folder
 from snapdyn.dynamics.files.storage import output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
+from snapdyn.dynamics.kernels.compilation import cache_folder
 from snapdyn.dynamics.systems.own.jumps import Switch
 
 KERNEL = "@kernel(fastmath=EXACT)"
@@ -176,7 +176,7 @@ class SymbolicTheory:
         return Switch(whole, False, sympy.lambdify([TIME, *self.parameters], argument, [MODULES], _Printer()))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the generated modules, which another process makes or finds for itself.
+        # The generated modules are left out: another process makes or finds them for itself.
         return SymbolicTheory, tuple(getattr(self, field.name) for field in fields(self))
 
     def rate_source(self) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from snapdyn.core.errors import InputError, finite_array, function, shown
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.called_rate import address_of
-from snapdyn.dynamics.systems.own.declaration import (
+from snapdyn.dynamics.systems.own.own_system import (
     OwnSystem,
     new_class,
     parameter_value,

@@ -10,14 +10,14 @@ import numba
 import pytest
 
 import snapdyn
-from snapdyn.dynamics.kernels.compilation import COMPILATION
+from snapdyn.dynamics.kernels.compilation import COMPILATION, cache_folder
 
 # One compiled run in this process, one in a worker, and where its code is kept.
 CODE = """
 import numpy as np
 from snapdyn.dynamics.kernels.compilation import cache_of_kernels
 from snapdyn.core.parallel import WorkerPool
-from snapdyn.validation.visits import recursion
+from snapdyn.validation.claims.decoder._visits import recursion
 
 def run():
     return float(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0]), cache_of_kernels()
@@ -71,7 +71,7 @@ def test_no_cache_at_all(read_only: Path) -> None:
     """Assert one note, and that a kernel runs, where not even a temporary folder can be made."""
     code = (
         "import tempfile; tempfile.tempdir = '/dev/null'\n"
-        "from snapdyn.validation.visits import recursion; import numpy as np\n"
+        "from snapdyn.validation.claims.decoder._visits import recursion; import numpy as np\n"
         "print(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0])"
     )
     done = subprocess.run(
@@ -93,3 +93,22 @@ def test_a_compilation_is_announced_once(
     for shift in (1.0, 2.0):
         assert numba.njit(lambda x, shift=shift: x + shift)(1.0) == 1.0 + shift
     assert capsys.readouterr().err.count("snapdyn: compiling") == terminal
+
+
+@pytest.mark.parametrize(
+    ("settings", "folder"),
+    [
+        ({"SNAPDYN_CACHE": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own"),
+        ({"SNAPDYN_CACHE": "", "XDG_CACHE_HOME": "/xdg"}, "/xdg/snapdyn"),
+        ({"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/snapdyn"),
+        ({}, "/home/me/.cache/snapdyn"),
+    ],
+)
+def test_cache_folder(settings: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that the folder is the user's choice, else XDG's, else ~/.cache/snapdyn."""
+    for name in ("SNAPDYN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert cache_folder() == Path(folder)

@@ -10,8 +10,7 @@ import pytest
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate
-from snapdyn.dynamics.text import corpus as corpus_module
-from snapdyn.dynamics.text import text_classes as text_module
+from snapdyn.dynamics.text import corpus as corpus_module, text_classes as text_module
 from tests.dynamics.helpers import sentence
 from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
 from tests.helpers import FABLE

@@ -8,7 +8,7 @@ import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims.approximations import ladder, schedule, theorem1b
-from snapdyn.validation.evidence import SEED
+from snapdyn.validation.measured import SEED
 
 
 @pytest.mark.parametrize("number", [2, 7, 12])

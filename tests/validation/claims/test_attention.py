@@ -14,7 +14,7 @@ from snapdyn.validation.observables import FALL
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.runs import flow
+from snapdyn.validation.search.instance_runs import flow
 
 
 def of_gradient(instance: Instance) -> Floats:

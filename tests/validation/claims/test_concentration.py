@@ -12,10 +12,10 @@ from snapdyn import analytic
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.concentration import corollary1, lemma10, theorem5
 from snapdyn.validation.claims.concentration._shared import DELTAS, below, order_of_theta, outside, tail
-from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.visits import (
+from snapdyn.validation.claims.decoder._visits import (
     single_token_classes,
 )
+from snapdyn.validation.search.instance import Instance
 
 
 @pytest.mark.parametrize(("draws", "numerator"), [(1, 1), (7, 3), (20, 1), (41, 9), (3, 10)])

@@ -8,7 +8,7 @@ import pytest
 
 from snapdyn.validation.claims.correlation import theorem1a
 from snapdyn.validation.claims.correlation._shared import (
-    of_equal_overlaps,
+    equal_overlap_instance,
     overlaps,
     star_of,
 )
@@ -47,5 +47,5 @@ def test_eliminated_form_of_xi(number: int) -> None:
 
 def test_needed_vocabulary_is_where_the_conditions_become_possible() -> None:
     """Assert 144 for two classes, as the conditions themselves say, and 36 K^2 for ten that overlap in pairs."""
-    assert needed(of_equal_overlaps(2)) == pytest.approx(144)
+    assert needed(equal_overlap_instance(2)) == pytest.approx(144)
     assert needed(in_pairs(3600)) == pytest.approx(3600)

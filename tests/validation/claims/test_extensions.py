@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.dynamics import random_classes
-from snapdyn.validation.claims.extensions import positional_prior, residual
-from snapdyn.validation.claims.extensions import reparameterisation as claim
+from snapdyn.validation.claims.extensions import positional_prior, reparameterisation as claim, residual
 from snapdyn.validation.claims.extensions._shared import StartedFamily
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search.counterexamples import shrink

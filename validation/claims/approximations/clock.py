@@ -9,10 +9,7 @@ from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.rungs.build import ladder
-from snapdyn.validation.rungs.gaps import Ladder
-from snapdyn.validation.rungs.run import system_on_rung
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     MODIFIED,
     SGD,
@@ -26,6 +23,9 @@ from snapdyn.validation.statement import (
     resolution,
     run_on_rung,
 )
+from snapdyn.validation.rungs.build import ladder
+from snapdyn.validation.rungs.gaps import Ladder
+from snapdyn.validation.rungs.run import system_on_rung
 
 DOMAIN = replace(SEVERAL, name="Eq. (10), any priors", ratio=(1e-3, 10.0), horizon=(1.0, 1e4))
 # A central difference over this relative step errs by its square; the solver's error is divided by it.

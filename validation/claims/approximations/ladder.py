@@ -10,8 +10,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.rungs.build import ladder
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     CLOSED,
     DESCENT,
     EXACT,
@@ -32,6 +31,7 @@ from snapdyn.validation.statement import (
     attention_drift,
     dense_attention,
 )
+from snapdyn.validation.rungs.build import ladder
 
 # Equal overlaps: the larger of x and 1/(1+x) is smallest at x = (sqrt 5 - 1)/2. For a class n that overlaps only
 # class k, and V >> 1, xi_n is f_n.f_k (1/V) in the mean field and f_n.f_k (E'_kn + (1 - S)/V) with the exact beta, S
@@ -148,12 +148,11 @@ CLAIM = Claim(
     ),
     conclusion=(
         "For equal weak overlaps and V >> K, the modified decoder or the leading form of beta errs by 0.6 or more at "
-        "the start. For unequal ones it is 0.4 or more, {a star of six classes:.3f} for a star of six classes. The "
-        "ladder is the sequence of approximations SGD, mean field, modified decoder, leading beta, closed form; a gap "
-        "is the difference of two neighbours over the change of z. On runs with K = 10 and f_n.f_k = 0.0036 the "
-        "larger of the gaps of these two rungs, modified decoder and leading beta, is {V = 178:.2f} at V = 178 and {V "
-        "= 1e5:.0f} at V = 1e5. The other rungs of flows stay below {largest gap of z of the other rungs of flows: V "
-        "= 100:.1%}, and reach {common token 0.2, V = 1000:.0%} with a common token of 0.2."
+        "the start. For unequal ones it is 0.4 or more, {a star of six classes:.3f} for a star of six classes. A gap "
+        "is the difference of two neighbouring rungs over the change of z. At K = 10 and f_n.f_k = 0.0036 the larger "
+        "gap of these two rungs is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V = 1e5. The other rungs of flows "
+        "stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and reach {common token 0.2, V = "
+        "1000:.0%} with a common token of 0.2."
     ),
     expected="corrected",
     properties=(

@@ -9,9 +9,7 @@ import numpy as np
 
 from snapdyn.dynamics import Trajectory, momentum_clock
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.maps import momentum_map
-from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     MEAN_FIELD,
     SGD,
@@ -25,6 +23,8 @@ from snapdyn.validation.statement import (
     run_on_rung,
     runs_on_rung,
 )
+from snapdyn.validation.claims.maps import momentum_map
+from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
 
 DOMAIN = replace(
     FLOWS,

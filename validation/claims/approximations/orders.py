@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, single_common_token
-from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DECISIVE,
     DESCENT,
     EXACT,
@@ -24,6 +23,7 @@ from snapdyn.validation.statement import (
     run_on_rung,
     runs_on_rung,
 )
+from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
 from snapdyn.validation.statistics import Fit, spread
 
 TIME = 40.0  # eta t at which runs of different rates are compared

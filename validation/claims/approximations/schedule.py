@@ -7,21 +7,22 @@ from functools import cache
 import numpy as np
 
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.pictures import Map, Picture
-from snapdyn.validation.sample_classes import strongly_correlated_classes
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     MEAN_FIELD,
     ZERO_START,
     Claim,
     Floats,
     Instance,
+    Map,
     Measured,
+    Picture,
     Property,
     Requirement,
     run_on_rung,
 )
+from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
+from snapdyn.validation.grid import Grid
 
 DOMAIN = replace(
     FLOWS,

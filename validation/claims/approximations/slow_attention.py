@@ -8,11 +8,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import ClassKind, symmetric_classes
+from snapdyn.validation.claims.attention._linear_response import LITTLE_MEMORY
 from snapdyn.validation.claims.attention._shared import FLOWS, distinct_tokens, falls, one_way
-from snapdyn.validation.linear_response import LITTLE_MEMORY
-from snapdyn.validation.maps import slow_attention_map
-from snapdyn.validation.sample_classes import counterexample
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
     MODIFIED,
@@ -28,6 +26,8 @@ from snapdyn.validation.statement import (
     runs_on_rung,
     standard_error,
 )
+from snapdyn.validation.claims.maps import slow_attention_map
+from snapdyn.validation.claims.sample_classes import counterexample
 
 # What decides is (eta_Z/eta_Y) (V h)^2, which grows with ln t.
 DOMAIN = replace(FLOWS, name="slow attention", vocab_size=(2, 10**6), ratio=(1e-6, 1e-1))

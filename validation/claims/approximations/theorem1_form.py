@@ -11,8 +11,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
-from snapdyn.validation.maps import common_logit_maps, common_logit_ratio
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     MODIFIED,
     ORIGINAL,
     ZERO_START,
@@ -25,6 +24,7 @@ from snapdyn.validation.statement import (
     Property,
     flow,
 )
+from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
 
 DOMAIN = replace(
     SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)

@@ -12,7 +12,7 @@ from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.attention._shared import FLOWS
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     CLOSED,
     LARGE_VOCABULARY,
     MEAN_FIELD,
@@ -105,7 +105,7 @@ def at(V: int) -> Instance:
     return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, 1e6 * float(analytic.u_plus(V)))
 
 
-def of_gamma(name: str, measure: Measure, **facts: Any) -> Property:
+def speed_property(name: str, measure: Measure, **facts: Any) -> Property:
     """Property of the closed form of gamma at late times."""
     return Property(name, CLOSED, measure, SCALARS, (LARGE_VOCABULARY, LATE), **facts)
 
@@ -131,12 +131,12 @@ CLAIM = Claim(
     ),
     expected="corrected",
     properties=(
-        of_gamma(
+        speed_property(
             "gamma_n eta_Y p_n t over the printed ln(eta_Y p_n t)",
             partial(over_logarithm, logarithm=lambda x, V: np.maximum(np.log(x), 1.0)),
             cases={"V = 100": at(100), "V = 1e12": at(10**12)},
         ),
-        of_gamma(
+        speed_property(
             "gamma_n eta_Y p_n t over ln(V eta_Y p_n t)",
             # ln(1 + V x) is ln(V x) up to 1/(V x), and positive at early times, where it is measured as well.
             partial(over_logarithm, logarithm=lambda x, V: np.log1p(V * x)),

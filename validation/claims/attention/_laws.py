@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.validation.claims._shared import WIDEST, by_query
+from snapdyn.validation.claims.attention._linear_response import ALLOWANCE, movement, response
 from snapdyn.validation.claims.attention._shared import (
     MODIFIED_FLOW,
     TURNS,
@@ -20,8 +21,7 @@ from snapdyn.validation.claims.attention._shared import (
     some,
     start_of,
 )
-from snapdyn.validation.linear_response import ALLOWANCE, movement, response
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,

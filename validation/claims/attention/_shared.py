@@ -12,14 +12,13 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST, by_query
-from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.linear_response import (
+from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LITTLE_MEMORY,
     LITTLE_MEMORY_COMMON,
 )
-from snapdyn.validation.observables import FALL, drop_below_maximum
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import outputs
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,
@@ -42,7 +41,8 @@ from snapdyn.validation.statement import (
     modified_decoder_gradient,
     noise,
 )
-from snapdyn.validation.visits import outputs
+from snapdyn.validation.dense_algebra import output_errors
+from snapdyn.validation.observables import FALL, drop_below_maximum
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}

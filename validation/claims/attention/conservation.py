@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 from snapdyn.dynamics import Trajectory
 from snapdyn.validation.claims._shared import by_query
 from snapdyn.validation.claims.attention._shared import FLOWS, along
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,

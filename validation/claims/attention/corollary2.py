@@ -16,8 +16,7 @@ from snapdyn.validation.claims.attention._shared import (
     drift_at_end,
     one_way,
 )
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     IDENTITY_ERROR,
     LINEAR_ALGEBRA,
     MEAN_FIELD,
@@ -34,6 +33,7 @@ from snapdyn.validation.statement import (
     load,
     standard_error,
 )
+from snapdyn.validation.grid import Grid
 
 
 def spread_of_profiles(instance: Instance) -> float:
@@ -129,13 +129,12 @@ CLAIM = Claim(
         "common logits",
     ),
     conclusion=(
-        "Under (10) it holds for one query and proportional common parts; in the mean field the decoder's memory of "
-        "earlier attention must be small too. Under these conditions f_n.f_k and f_nl f_kl are proportional, so z_l' = "
-        "-eta_Z (rho_l^2/sum rho^2) sum_n p_n xi_n (1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not "
-        "needed. Where P(l|n) depends on n a common token can rise, by {P(l|n) depends on n:.0%} of the largest logit "
-        "at weak correlation, and by {two queries of unequal size:.0%} with two queries of unequal size. Runs test the "
-        "sign of the rate. The size of the rate is tested under Eq. (10), at every state, where 1.1 times the law "
-        "fails; in the mean field the size is not tested."
+        "Under (10) it holds for one query and proportional common parts; in the mean field the decoder's memory must "
+        "be small too. Then f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n "
+        "xi_n (1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a "
+        "common token can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and by {two "
+        "queries of unequal size:.0%} with two queries of unequal size. The size of the rate is tested under Eq. (10) "
+        "alone, where 1.1 times the law fails."
     ),
     expected="conditional",
     properties=(

@@ -8,7 +8,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder
 from snapdyn.validation.claims.attention._laws import compared
 from snapdyn.validation.claims.attention._shared import SCALARS, drift_at_end, heights, start_of
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     OWN_NEXT_TOKENS,
     Claim,

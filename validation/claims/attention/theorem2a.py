@@ -7,6 +7,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.attention._laws import rate_law, response_law
+from snapdyn.validation.claims.attention._linear_response import response
 from snapdyn.validation.claims.attention._shared import (
     FLOWS,
     MODIFIED_FLOW,
@@ -17,10 +18,7 @@ from snapdyn.validation.claims.attention._shared import (
     one_way,
     speed,
 )
-from snapdyn.validation.linear_response import response
-from snapdyn.validation.maps import distinct_fall_map
-from snapdyn.validation.sample_classes import counterexample
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
     Claim,
@@ -32,6 +30,8 @@ from snapdyn.validation.statement import (
     flow,
     load,
 )
+from snapdyn.validation.claims.maps import distinct_fall_map
+from snapdyn.validation.claims.sample_classes import counterexample
 
 
 def opposite_sign(instance: Instance) -> Measured:
@@ -89,17 +89,12 @@ CLAIM = Claim(
     ),
     conclusion=(
         "A distinct token can lose attention in the full mean field: the decoder remembers earlier attention, which "
-        "the modified decoder forgets. A logit that should only rise falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the "
-        "largest logit (K = 3, weak correlation). Nor does the theorem hold for finite sequences: at eta_Z/eta_Y = "
-        "0.001 and T - 1 = 1000 a "
-        "logit falls by {F10, eta_Z/eta_Y = 0.001, T - 1 = 1000:.0%} of the largest, since counts "
-        "vary. Linear response predicts the time of the fall to "
-        "{theorem2a-memory:.0%} on two instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single "
-        "common token whatever the overlaps and priors; at strong correlation or unequal priors xi_n > 0 can fail. "
-        "Runs test the sign of the rate. The size of the rate is tested too: under Eq. (10) it is (98) at every "
-        "state, and in the mean field it is that of linear response to 1 % while attention hardly moves; a law with "
-        "1.1 times the rate fails both tests. The test of the time of the fall rejects a factor of 1.1 on F10, and "
-        "1.12 on both instances."
+        "the modified decoder forgets. One logit falls by {F10, eta_Z/eta_Y = 0.3:.0%} of the largest logit (K = 3, "
+        "weak correlation), and with sequences of 1000 tokens by {F10, eta_Z/eta_Y = 0.001, T - 1 = 1000:.0%} at "
+        "eta_Z/eta_Y = 0.001. Linear response predicts the time of the fall to {theorem2a-memory:.0%} on two "
+        "instances. Under Eq. (10) xi_n > 0 while overlaps are small, or with a single common token whatever the "
+        "overlaps and priors. The size of the rate, (98) or linear response to 1 %, is tested too: 1.1 times the law "
+        "fails."
     ),
     expected="conditional",
     properties=(

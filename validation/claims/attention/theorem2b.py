@@ -11,9 +11,9 @@ from snapdyn.validation.claims.attention._shared import (
     common_under_eq_10,
     one_way,
 )
-from snapdyn.validation.maps import rates_map
+from snapdyn.validation.claims.language import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
+from snapdyn.validation.claims.maps import rates_map
 from snapdyn.validation.observables import FALL
-from snapdyn.validation.statement import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 IN_MEAN_FIELD = one_way(
@@ -40,12 +40,9 @@ CLAIM = Claim(
         "Holds under (10) for one common token, at any priors and correlation; in the full mean field the token can "
         "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. "
         "One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
-        "In the mean field a single common token can rise too, where the decoder's memory of earlier attention is "
-        "larger than the rate in (100): by {eta_Z/eta_Y = 10:.1%} of the largest logit, for two classes of different "
-        "queries. Runs test the sign of the rate. The size of the rate is tested too: under Eq. (10) it is (100) at "
-        "every state, and in the mean field, where attention is slow, the logits at the end are those of linear "
-        "response. Each test rejects 1.1 times the law. With sequences of 300 tokens in place of infinite ones the "
-        "logits of two classes miss it by {two classes, T - 1 = 300:.0%}."
+        "In the mean field a single one can rise too, where the decoder's memory exceeds the rate: by {eta_Z/eta_Y = "
+        "10:.1%}, for two queries. The size of the rate is tested too: 1.1 times the law fails. With sequences of 300 "
+        "tokens the logits miss it by {two classes, T - 1 = 300:.0%}."
     ),
     expected="conditional",
     properties=(

@@ -7,6 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics import log_times
 from snapdyn.validation.claims._shared import attention_vectors
+from snapdyn.validation.claims.attention._linear_response import response
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
     FLOWS,
@@ -18,11 +19,7 @@ from snapdyn.validation.claims.attention._shared import (
     common_tokens,
     falls,
 )
-from snapdyn.validation.linear_response import response
-from snapdyn.validation.maps import common_logit_maps
-from snapdyn.validation.observables import FALL, growth_exponents
-from snapdyn.validation.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     INFINITE_LENGTH,
     MEAN_FIELD,
@@ -40,6 +37,9 @@ from snapdyn.validation.statement import (
     noise,
     run_on_rung,
 )
+from snapdyn.validation.claims.maps import common_logit_maps
+from snapdyn.validation.claims.sample_classes import dominant_token, weak_instances
+from snapdyn.validation.observables import FALL, growth_exponents
 
 # rtol 1e-8 per step over some hundred steps, on z and on h.
 SOLVER = 1e-5

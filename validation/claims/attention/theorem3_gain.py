@@ -7,10 +7,9 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import random_classes
+from snapdyn.validation.claims.attention._linear_response import gain_memory, movement, response
 from snapdyn.validation.claims.attention._shared import FLOWS, OWN, SHORT_SEQUENCES
-from snapdyn.validation.linear_response import gain_memory, movement, response
-from snapdyn.validation.maps import rates_map
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,
@@ -26,6 +25,7 @@ from snapdyn.validation.statement import (
     flow,
     noise,
 )
+from snapdyn.validation.claims.maps import rates_map
 
 # rtol 1e-8 per step over some hundred steps.
 SOLVER = 1e-5
@@ -153,11 +153,9 @@ CLAIM = Claim(
         "Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
         "estimates. At strong correlation this error is {eta_Z/eta_Y = 0.0001:.1g} of 1 + |r| at eta_Z/eta_Y = 1e-4, "
         "{eta_Z/eta_Y = 0.001:.1g} at 1e-3, where r itself changes by 6 %, and {strong correlation, eta_Z/eta_Y = "
-        "1:.1g} at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. The bound of 1 % of 1 + |r| is "
-        "loose: the largest error that a search finds is 0.4 of the bound. Relative to the change of r, (11) holds to "
-        "1 % where memory is a small part of that change; with an exponent of 2.2 in place of 2 this "
-        "test fails; with sequences of 300 tokens in place of infinite ones (11) errs "
-        "by {two classes, T - 1 = 300:.0%} of that change on two classes."
+        "1:.1g} at 1. The printed (112) lacks a factor 2 (F9); (11) itself is right. Relative to the change of r, "
+        "(11) holds to 1 % where memory is small; an exponent of 2.2 in place of 2 fails. With sequences of 300 "
+        "tokens (11) errs by {two classes, T - 1 = 300:.0%} of that change on two classes."
     ),
     expected="conditional",
     properties=(

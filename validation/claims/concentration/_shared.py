@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import Numbers, WholeVisits
+from snapdyn.validation.claims.language import (
     Floats,
     Instance,
     Measure,
@@ -19,7 +20,6 @@ from snapdyn.validation.statement import (
     Requirement,
     standard_error,
 )
-from snapdyn.validation.visits import Numbers, WholeVisits
 
 # Gives N and p of binomial counts.
 Trials = Callable[[Instance], tuple[float, Floats]]
@@ -87,7 +87,7 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
     return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def of_counts(
+def count_property(
     name: str, measure: Measure, *conditions: Requirement, rung: str = "closed form", **facts: Any
 ) -> Property:
     """Property of the counts after one step or more."""

@@ -9,9 +9,9 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import ANY_CLASSES, DELTAS, below, decoder_of, steps_of
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measure, Measured, Property, Requirement
-from snapdyn.validation.visits import log_error
+from snapdyn.validation.claims.decoder._visits import log_error
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measure, Measured, Property, Requirement
+from snapdyn.validation.claims.maps import decoder_map
 
 # Errors to which the time is measured on an instance.
 TARGETS = np.array([0.5, 0.1, 1e-2, 1e-4, 1e-8, 1e-12])
@@ -125,10 +125,8 @@ CLAIM = Claim(
         "Holds where eta_Y <= 2 ln(2V); the bound is loose: the sum of 1/epsilon and ln(V/epsilon) suffices in place "
         "of their product. For eta_Y > 2 ln(2V) the printed bound at eps = 1/2, 2 ln(2V)/eta_Y visits, is less than "
         "one visit. The continuous flow reaches |e_n - alpha_n| = eps at the time (K/eta_Y) [sqrt(1-1/V)/eps - 1 + "
-        "(1-1/V) V h], with the h of that time. For all classes at once, with probability 1 - delta, it is enough that "
-        "p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term that is 1.1 times smaller is not enough. The "
-        "factor between the norms with h* and with h reaches 0.84 of its bound in the search: a bound that is 1.2 "
-        "times smaller fails."
+        "(1-1/V) V h], with the h of that time. For all classes at once, with probability 1 - delta, it is enough "
+        "that p_n N exceeds these visits by sqrt(N ln(K/delta)/2); a term that is 1.1 times smaller is not enough."
     ),
     expected="conditional",
     properties=(

@@ -11,16 +11,16 @@ from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     ONE_STEP,
     by_hoeffding,
-    of_counts,
+    count_property,
     steps_of,
     tail,
     variance_of_sgd,
     worst_entry,
 )
-from snapdyn.validation.statement import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
-from snapdyn.validation.visits import FROZEN, Numbers, own_lead
+from snapdyn.validation.claims.decoder._visits import FROZEN, Numbers, own_lead
+from snapdyn.validation.claims.language import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
 
-# Of the SGD run.
+# Settings of the SGD run.
 PRIOR = np.array([0.5, 0.3, 0.2])
 
 
@@ -105,7 +105,7 @@ CLAIM = Claim(
             conditions=(ONE_STEP,),
             evaluations=(300, 30_000),
         ),
-        of_counts(
+        count_property(
             "P(|N_n - ceil(p_n N)| >= sqrt(N ln(2/delta)))/delta, every delta <= 1",
             printed_end,
             Requirement("two steps", "N >= 2", steps_of, at_least=2),

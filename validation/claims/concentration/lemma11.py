@@ -5,10 +5,17 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims.concentration._shared import DELTAS, hoeffding, of_counts, outside, steps_of, worst_entry
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
-from snapdyn.validation.visits import Numbers, log_error, slope_of_h, visits_of
+from snapdyn.validation.claims.concentration._shared import (
+    DELTAS,
+    count_property,
+    hoeffding,
+    outside,
+    steps_of,
+    worst_entry,
+)
+from snapdyn.validation.claims.decoder._visits import Numbers, log_error, slope_of_h, visits_of
+from snapdyn.validation.claims.language import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
+from snapdyn.validation.claims.maps import decoder_map
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.
 DELTA = 0.01
@@ -90,7 +97,7 @@ def past_transition(instance: Instance) -> float:
 
 INVERSE = "wrong theory: the error falls as 1/s at all times, by D/(p_n N - D)"
 SMALL_DEVIATION = Requirement("small deviation", f"D/(p_n N) <= 1/10, delta = {DELTA}", relative_deviation, at_most=0.1)
-EARLY_SIGMA = of_counts(
+EARLY_SIGMA = count_property(
     "|sigma'| over eta_Y D/3",
     share,
     Requirement("five outputs", "V >= 5", lambda instance: instance.vocab_size, at_least=5),
@@ -124,34 +131,33 @@ CLAIM = Claim(
     conclusion=(
         "Holds for h; the relative change of the error e_n - alpha_n can be up to 1 + ln(V)/4 times that of the "
         "count, and is small only for N >> K^2 ln(V)^2. At the transition of V = 1e6 it is {at the transition, V = "
-        "1e6} times that of the count; the relative change of h is never larger than that of the count. The bound on "
-        "h is loose; with D/2 in place of D it fails. The bounds on sigma' are tighter: |sigma'| reaches {|sigma'| "
-        "over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9; 0.998 in a longer search) and, past the transition, {|sigma'| "
-        "over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 D/(p_n N) is allowed."
+        "1e6} times that of the count. The bound on h is loose; with D/2 in place of D it fails. The bounds on sigma' "
+        "are tighter: |sigma'| reaches {|sigma'| over eta_Y D/3:.2f} of eta_Y D/3 (V <= 1e9) and, past the "
+        "transition, {|sigma'| over D/(p_n N), past the transition:.2f} D/(p_n N), where 2.35 D/(p_n N) is allowed."
     ),
     expected="conditional",
     properties=(
-        of_counts(
+        count_property(
             "P(|h(N_n) - h(p_n N)| > h(p_n N) D/(p_n N))/delta, delta = 1/2..1e-12",
             outside_order,
             # D/2 at delta is D at delta^(1/4).
             controls={"wrong theory: half of D": partial(outside_order, level=DELTAS**0.25)},
             evaluations=(200, 20_000),
         ),
-        of_counts(
+        count_property(
             "|h(p_n N +- d) - h(p_n N)|/(d h'(p_n N - d))",
             over_slope,
             controls={"wrong theory: the slope at the largest count bounds the fall": partial(over_slope, end=1)},
             evaluations=(200, 20_000),
         ),
-        of_counts(
+        count_property(
             "own: |ln of the change of 1/(V-1+exp(V h))| over eta_Y D V/(4 (V-1))",
             exponent,
             controls={"wrong theory: the error falls as 1/s at all times": partial(exponent, late=True)},
             evaluations=(200, 20_000),
         ),
         EARLY_SIGMA,
-        of_counts(
+        count_property(
             "|sigma'| over D/(p_n N), past the transition",
             partial(share, late=True),
             LARGE_VOCABULARY,

@@ -9,17 +9,17 @@ from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
     RATE_OF_LARGE_STEPS,
+    count_property,
     decoder_of,
     hoeffding,
-    of_counts,
     order_of_theta,
     steps_of,
     tail,
     worst_entry,
 )
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured
-from snapdyn.validation.visits import Numbers, slope_of_h, visits_of
+from snapdyn.validation.claims.decoder._visits import Numbers, slope_of_h, visits_of
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured
+from snapdyn.validation.claims.maps import decoder_map
 
 
 def extremes(instance: Instance) -> tuple[Floats, Floats, Floats, Floats]:
@@ -59,7 +59,7 @@ def moved_over_bound(instance: Instance, lags: bool = True) -> Measured:
     return worst_entry(moved, steps_of(instance), bound, lags * 8 * EPS * logits.max(axis=0))
 
 
-ORDER = of_counts(
+ORDER = count_property(
     "|theta_n| at the extreme counts over (1/(p_n sqrt(N))) sqrt(ln(K/delta))",
     theta_at_extremes,
     NO_MOMENTUM,
@@ -93,13 +93,13 @@ CLAIM = Claim(
     expected="conditional",
     properties=(
         ORDER,
-        of_counts(
+        count_property(
             "sum over classes of P(|N_n - p_n N| > d)/delta",
             any_class_outside,
             controls={"wrong theory: d is 1.1 times smaller": partial(any_class_outside, narrower=1.1)},
             evaluations=(200, 15_000),
         ),
-        of_counts(
+        count_property(
             "|h*(N_n) - h(p_n N)| at the extreme counts over (d + X) h'(p_n N - d)",
             moved_over_bound,
             NO_MOMENTUM,

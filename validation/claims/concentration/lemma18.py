@@ -11,8 +11,8 @@ from snapdyn.validation.claims.concentration._shared import (
     by_hoeffding,
     variance_of_sgd,
 )
-from snapdyn.validation.statement import Claim, Floats, Instance, Requirement
-from snapdyn.validation.visits import FROZEN
+from snapdyn.validation.claims.decoder._visits import FROZEN
+from snapdyn.validation.claims.language import Claim, Floats, Instance, Requirement
 
 # P(l|n) of the SGD run.
 PROFILE = np.array([0.5, 0.3, 0.15, 0.04, 0.01])

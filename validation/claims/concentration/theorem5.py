@@ -9,16 +9,25 @@ from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
     RATE_OF_LARGE_STEPS,
+    count_property,
     decoder_of,
-    of_counts,
     order_of_theta,
     outside,
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import EPS, INDEPENDENT_ATTENTION, Claim, Floats, Instance, Ints, Measured, Property
-from snapdyn.validation.visits import Numbers, elasticity, logits_of, single_token_classes, whole_steps
+from snapdyn.validation.claims.decoder._visits import Numbers, elasticity, logits_of, single_token_classes, whole_steps
+from snapdyn.validation.claims.language import (
+    EPS,
+    INDEPENDENT_ATTENTION,
+    Claim,
+    Floats,
+    Instance,
+    Ints,
+    Measured,
+    Property,
+)
+from snapdyn.validation.claims.maps import decoder_map
 
 # Steps of the full Y that are made one by one.
 STEPS = 150
@@ -74,7 +83,7 @@ def by_bernstein(instance: Instance, share: float = 1.0) -> Measured:
     return chance_of_theta(instance, share * of_h * np.sqrt(2 * p * np.log(2 * K / DELTAS) / np.log(K / DELTAS)))
 
 
-CHANCE = of_counts(
+CHANCE = count_property(
     "sum over classes of P(|theta_n| > (1/(p_n sqrt(N))) sqrt(ln(K/delta)))/delta",
     chance_of_theta,
     NO_MOMENTUM,
@@ -107,7 +116,7 @@ CLAIM = Claim(
     expected="conditional",
     properties=(
         CHANCE,
-        of_counts(
+        count_property(
             f"Y after whole steps, at most {STEPS}, against the form with the true counts in h*, over rounding",
             distance_from_form,
             NO_MOMENTUM,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.sample_classes import equal_overlap, random_attention, star
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     LINEAR_ALGEBRA,
     ONE_COMMON_TOKEN,
@@ -22,6 +21,7 @@ from snapdyn.validation.statement import (
     Requirement,
     spectral_norm,
 )
+from snapdyn.validation.claims.sample_classes import equal_overlap, random_attention, star
 
 # Units of rounding that dense factorisations of Gram matrices may need.
 UNITS = 16.0
@@ -113,7 +113,7 @@ def star_of(num_classes: int, largest: float) -> Instance:
     return with_attention(star(num_classes, r, outer))
 
 
-def of_equal_overlaps(num_classes: int, vocab_size: int | None = None) -> Instance:
+def equal_overlap_instance(num_classes: int, vocab_size: int | None = None) -> Instance:
     """Classes of which every two have the overlap 0.3."""
     return Instance.of(equal_overlap(num_classes, vocab_size or num_classes, 0.3), 1.0, 1.0, 1.0)
 
@@ -128,7 +128,7 @@ def fifty_classes() -> dict[str, Instance]:
     }
 
 
-def of_overlaps(
+def overlap_property(
     name: str, measure: Measure, *conditions: Requirement, domain: Family = ANY_OVERLAP, **facts: Any
 ) -> Property:
     """Property of the overlaps of classes."""

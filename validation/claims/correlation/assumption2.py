@@ -10,13 +10,12 @@ from snapdyn.dynamics import syn_medium, syn_small
 from snapdyn.validation.claims.correlation._shared import (
     OVERLAPPING_CLASSES,
     UNITS,
-    of_equal_overlaps,
-    of_overlaps,
+    equal_overlap_instance,
+    overlap_property,
     overlaps,
     with_attention,
 )
-from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     MUCH_LARGER,
     ONE_COMMON_TOKEN,
@@ -26,6 +25,7 @@ from snapdyn.validation.statement import (
     Measured,
     Requirement,
 )
+from snapdyn.validation.claims.sample_classes import star
 
 # Where V <= 1e12 is enough, |lambda_1|/min|lambda| < sqrt(V)/(6 K) is below 1e5; eigenvalues err by eps times it.
 LARGEST_QUOTIENT = 1e5
@@ -82,9 +82,9 @@ def in_pairs(vocab_size: int) -> Instance:
 def data_sets() -> dict[str, Instance]:
     """Classes that miss Assumption 2: two whose V is one below what they need, and default data sets."""
     return {
-        "10 equal overlaps, V = 291,599": of_equal_overlaps(10, 291_599),
+        "10 equal overlaps, V = 291,599": equal_overlap_instance(10, 291_599),
         "10 classes in pairs, V = 3,599": in_pairs(3599),
-        "300 equal overlaps, V one part in 1e4 below": of_equal_overlaps(300, round(35.9964 * (300 * 299) ** 2)),
+        "300 equal overlaps, V one part in 1e4 below": equal_overlap_instance(300, round(35.9964 * (300 * 299) ** 2)),
         "syn_small()": Instance.of(syn_small(), 1.0, 1.0, 1.0),
         **{f"syn_medium({Q})": Instance.of(syn_medium(Q), 1.0, 1.0, 1.0) for Q in (1, 10)},
     }
@@ -99,7 +99,7 @@ ENOUGH = Requirement(
     lambda instance: instance.vocab_size / needed(instance), at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
 
-POSSIBLE = of_overlaps(
+POSSIBLE = overlap_property(
     "factor by which a multiple of E satisfies both bounds on |lambda|",
     slack,
     ENOUGH,
@@ -112,9 +112,9 @@ POSSIBLE = of_overlaps(
     },
     corrected=True,
     cases={
-        "10 equal overlaps, V = 291,601": of_equal_overlaps(10, 291_601),
+        "10 equal overlaps, V = 291,601": equal_overlap_instance(10, 291_601),
         "10 classes in pairs, V = 3,601": in_pairs(3601),
-        "300 equal overlaps, V one part in 1e4 above": of_equal_overlaps(300, round(36.0036 * (300 * 299) ** 2)),
+        "300 equal overlaps, V one part in 1e4 above": equal_overlap_instance(300, round(36.0036 * (300 * 299) ** 2)),
     },
     beyond=data_sets,
 )
@@ -136,9 +136,8 @@ CLAIM = Claim(
         "Assumption 2 needs V > 36 K^2 (|lambda_1|/min|lambda|)^2, which none of the paper's data sets has. With "
         "equal overlaps V must be above 36 K^2 (K-1)^2, which is 291,600 at K = 10: with 50 classes and V = 10 K^2 "
         "the best multiple of E misses both bounds (bound over value: {50 equal overlaps, V = 25,000}, where 1 is "
-        "required). The condition on V follows from the two bounds for any K. The condition with c common tokens "
-        "follows since E is a Gram matrix of rank c less a positive diagonal, so at most c eigenvalues are positive; "
-        "the trace is 0, so the sum of these is at least (K-c) min|lambda|. Tested on 2 to 8 classes, 10, 50 and 300."
+        "required). The condition on V follows from the two bounds for any K; that with c common tokens follows since "
+        "E is a Gram matrix of rank c less a positive diagonal, of trace 0. Tested on 2 to 300 classes."
     ),
     expected="corrected",
     findings=("F6",),
@@ -149,11 +148,11 @@ CLAIM = Claim(
             conditions=(LARGE,),
             controls={},
             corrected=False,
-            cases={"50 equal overlaps, V = 25,000": of_equal_overlaps(50, 25_000)},
+            cases={"50 equal overlaps, V = 25,000": equal_overlap_instance(50, 25_000)},
             beyond={},
         ),
         POSSIBLE,
-        of_overlaps(
+        overlap_property(
             "max(1, (K-c)/c) min|lambda|/|lambda_1|, c common tokens",
             over_least_quotient,
             domain=OVERLAPPING_CLASSES,

@@ -8,13 +8,13 @@ import numpy as np
 from snapdyn.validation.claims.correlation._shared import (
     UNITS,
     attained,
-    of_equal_overlaps,
-    of_overlaps,
+    equal_overlap_instance,
+    overlap_property,
     overlaps,
     root_mean_square,
     with_attention,
 )
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, spectral_norm
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured, spectral_norm
 
 # Attention vectors of ten classes of which the first two share a token, and no others do.
 ONE_PAIR = np.eye(10, 11)
@@ -41,7 +41,7 @@ CLAIM = Claim(
         "classes max |E_ij| is {50 classes, equal overlaps} |lambda_1|."
     ),
     properties=(
-        of_overlaps(
+        overlap_property(
             "largest overlap over |lambda_1|",
             largest_overlap,
             controls={
@@ -52,13 +52,13 @@ CLAIM = Claim(
                     largest_overlap, bound=root_mean_square
                 ),
             },
-            cases={"50 classes, equal overlaps": of_equal_overlaps(50)},
+            cases={"50 classes, equal overlaps": equal_overlap_instance(50)},
         ),
         attained(
             "largest overlap over |lambda_1|",
             largest_overlap,
             1 - 1e-12,
-            {"two classes": of_equal_overlaps(2), "one pair of ten classes": with_attention(ONE_PAIR)},
+            {"two classes": equal_overlap_instance(2), "one pair of ten classes": with_attention(ONE_PAIR)},
         ),
     ),
 )

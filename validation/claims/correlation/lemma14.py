@@ -6,8 +6,14 @@ from functools import partial
 import numpy as np
 
 from snapdyn.validation.claims._shared import attention_vectors
-from snapdyn.validation.claims.correlation._shared import UNITS, fifty_classes, inverse_rounding, of_overlaps, overlaps
-from snapdyn.validation.statement import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measured, e_prime
+from snapdyn.validation.claims.correlation._shared import (
+    UNITS,
+    fifty_classes,
+    inverse_rounding,
+    overlap_property,
+    overlaps,
+)
+from snapdyn.validation.claims.language import INDEPENDENT_ATTENTION, Claim, Floats, Instance, Measured, e_prime
 
 
 def residual(
@@ -42,7 +48,7 @@ CLAIM = Claim(
     findings=("F18",),
     grade="proved",
     properties=(
-        of_overlaps(
+        overlap_property(
             "E' U - U diag(lambda/(1+lambda)), U the eigenvectors of E, over (K+M) eps |G| |G^{-1}|^2",
             residual,
             INDEPENDENT_ATTENTION,

@@ -7,14 +7,14 @@ from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,
     attained,
+    equal_overlap_instance,
     fifty_classes,
     inverse_rounding,
-    of_equal_overlaps,
-    of_overlaps,
+    overlap_property,
     overlaps,
     root_mean_square,
 )
-from snapdyn.validation.statement import Claim, Floats, Instance, Measured, e_prime, spectral_norm
+from snapdyn.validation.claims.language import Claim, Floats, Instance, Measured, e_prime, spectral_norm
 
 
 def largest_of_e_prime(
@@ -46,7 +46,7 @@ CLAIM = Claim(
     ),
     grade="proved",
     properties=(
-        of_overlaps(
+        overlap_property(
             "largest |eigenvalue| of E' over |lambda_1|/(1-|lambda_1|)",
             largest_of_e_prime,
             FINITE_BOUND,
@@ -65,7 +65,7 @@ CLAIM = Claim(
             "largest |eigenvalue| of E' over |lambda_1|/(1-|lambda_1|)",
             largest_of_e_prime,
             1 - 1e-12,
-            {"two classes": of_equal_overlaps(2)},
+            {"two classes": equal_overlap_instance(2)},
         ),
     ),
     proved=("eigenvalue-map", "entry-bound"),

@@ -13,11 +13,11 @@ from snapdyn.validation.claims.correlation._shared import (
     fifty_classes,
     inverse_rounding,
     leading_error,
-    of_overlaps,
+    overlap_property,
     overlaps,
     product_rounding,
 )
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     Claim,
     Floats,
@@ -86,7 +86,7 @@ CLAIM = Claim(
         "|e|^2/(1+|lambda_1|), and s = 0 for e = 0."
     ),
     properties=(
-        of_overlaps(
+        overlap_property(
             "smallest -E'_ii (1+|lambda_1|)/sum_k E_ik^2 over classes that overlap another",
             smallest_over_bound,
             INDEPENDENT_ATTENTION,
@@ -104,7 +104,7 @@ CLAIM = Claim(
             },
             cases=fifty_classes,
         ),
-        of_overlaps(
+        overlap_property(
             "E'_ii by its definition against 1 - 1/dist(f_i, span of the others)^2, over K eps |G| |G^{-1}|^2",
             by_distance,
             INDEPENDENT_ATTENTION,

@@ -13,13 +13,12 @@ from snapdyn.validation.claims.correlation._shared import (
     fifty_classes,
     inverse_rounding,
     leading_error,
-    of_overlaps,
+    overlap_property,
     overlaps,
     product_rounding,
     with_attention,
 )
-from snapdyn.validation.sample_classes import star
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     Claim,
     Floats,
@@ -28,6 +27,7 @@ from snapdyn.validation.statement import (
     e_prime,
     spectral_norm,
 )
+from snapdyn.validation.claims.sample_classes import star
 
 
 def largest_entry(
@@ -57,7 +57,7 @@ def definition(instance: Instance, matrix: Callable[[Floats], Floats] = leading_
     return Measured(np.abs(e_prime(E) - E - matrix(E)).max() / inverse_rounding(E), at_most=UNITS)
 
 
-ANY_ENTRY = of_overlaps(
+ANY_ENTRY = overlap_property(
     "largest |E'_nk - E_nk| over |lambda_1|^2/(1-|lambda_1|)",
     largest_entry,
     FINITE_BOUND,
@@ -105,7 +105,7 @@ CLAIM = Claim(
         # Exactly 1/(1+r) and 1/(2 (1 + sqrt(2) r)), at the overlap r = 1e-3.
         attained("|E'_nn - E_nn|", largest_entry, 0.998, {"two classes, overlap 1e-3": with_attention(star(2, 1e-3))}),
         attained("|E'_nk - E_nk|", off_diagonal, 0.499, {"one overlaps two, by 1e-3": with_attention(star(3, 1e-3))}),
-        of_overlaps(
+        overlap_property(
             "E' by its definition against E - E (I+E)^{-1} E, over K eps |G| |G^{-1}|^2",
             definition,
             INDEPENDENT_ATTENTION,

@@ -14,13 +14,11 @@ from snapdyn.validation.claims.correlation._shared import (
     CORRELATION,
     UNITS,
     inverse_rounding,
-    of_overlaps,
+    overlap_property,
     overlaps,
     star_of,
 )
-from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.sample_classes import weak_instances
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
     INDEPENDENT_ATTENTION,
@@ -42,6 +40,8 @@ from snapdyn.validation.statement import (
     run_on_rung,
     zeta_products,
 )
+from snapdyn.validation.claims.sample_classes import weak_instances
+from snapdyn.validation.dense_algebra import output_errors
 
 ANY_PRIORS = replace(ANY_OVERLAP, num_classes=(1, 10), shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)
@@ -154,7 +154,7 @@ def smallest_share(coefficients: Floats, E: Floats) -> Measured:
     return Measured((xi.min(axis=1) / np.abs(xi).max(axis=1)).min(), at_least=0.0)
 
 
-def of_the_flow(instance: Instance) -> Measured:
+def smallest_drive(instance: Instance) -> Measured:
     """Smallest xi_n over the largest |xi_n| of its time along Eq. (10), from the decoder itself."""
     classes = instance.classes
     run = run_on_rung(EXACT, classes, 1.0, 1.0, TIMES)
@@ -163,7 +163,7 @@ def of_the_flow(instance: Instance) -> Measured:
     return smallest_share(np.array(found), overlap(f))
 
 
-def of_the_original_flow(instance: Instance) -> Measured:
+def smallest_drive_originally(instance: Instance) -> Measured:
     """Smallest xi_n over the largest |xi_n| of its time under the original flow with frozen attention."""
     run = run_on_rung(ORIGINAL, instance.classes, 1.0, 0.0, TIMES, rtol=1e-12, atol=1e-14, save_decoder=True)
     return smallest_share(coefficients_of_run(run), overlaps(instance))
@@ -185,7 +185,7 @@ def picture() -> Picture:
 
 UNIT = "in units of (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h"
 SHAPE = (OWN_NEXT_TOKENS, INDEPENDENT_ATTENTION)
-COEFFICIENTS = of_overlaps(
+COEFFICIENTS = overlap_property(
     f"coefficients of g_n with the sign corrected against the decoder itself, {UNIT}",
     coefficient_error,
     *SHAPE,
@@ -194,7 +194,7 @@ COEFFICIENTS = of_overlaps(
     directed=False,
     corrected=True,
 )
-GROWTH = of_overlaps(
+GROWTH = overlap_property(
     "smallest (xi_n/(gamma_n q1) + E'_nn) over its value at small overlap",
     growth,
     *SHAPE,
@@ -226,11 +226,10 @@ CLAIM = Claim(
     conclusion=(
         "(88) has a wrong sign; with the right sign and equal priors, |lambda_1| <= 1/sqrt(K-2) is enough for xi_n > "
         "0, without Assumption 2. The printed sign makes xi_n negative where overlaps are below about 1/V. The proof "
-        "eliminates class n: xi_n/(gamma q1) = (G^-1)_nn e^T y, y = H^-1 (e + 1/(V-1)), H the Gram matrix of the "
-        "others, e the overlaps of n. Where the row sums of E without n are at most 1 the Neumann series of H^-1 1 "
-        "is positive, and these sums are at most sqrt(K-2) |lambda_1|. Outside these conditions xi_n can be "
-        "negative: {strong correlation} of the largest xi at strong correlation, and {priors 100, 1, 1} of it with "
-        "priors 100, 1, 1 (not under the original flow)."
+        "eliminates class n, and a Neumann series is positive where the row sums of E without n, at most sqrt(K-2) "
+        "|lambda_1|, are at most 1. Outside these conditions xi_n can be negative: {strong correlation} of the "
+        "largest xi at strong correlation, and {priors 100, 1, 1} of it with priors 100, 1, 1 (not under the original "
+        "flow)."
     ),
     findings=("F5", "F13"),
     properties=(
@@ -249,7 +248,7 @@ CLAIM = Claim(
         Property(
             "smallest xi_n over the largest, along Eq. (10)",
             "modified decoder",
-            of_the_flow,
+            smallest_drive,
             conditions=(CORRELATION,),
             corrected=True,
             cases=WEAK,
@@ -258,7 +257,7 @@ CLAIM = Claim(
         Property(
             "smallest xi_n over the largest, attention frozen",
             ORIGINAL,
-            of_the_original_flow,
+            smallest_drive_originally,
             corrected=True,
             cases={**WEAK, **COUNTEREXAMPLES},
         ),

@@ -9,7 +9,13 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import (
+    discrete_logits,
+    errors_of,
+    logits_of,
+    outputs,
+)
+from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     Floats,
     Instance,
@@ -19,12 +25,6 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
     limited,
-)
-from snapdyn.validation.visits import (
-    discrete_logits,
-    errors_of,
-    logits_of,
-    outputs,
 )
 
 # What some hundred steps make of the solver tolerance of `flow_against`.

@@ -1,7 +1,7 @@
 """Lemma 3: the modified flow decouples the classes."""
 
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, flow_against, modified_mixing
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     Claim,
     Property,

@@ -7,7 +7,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import OVERLAPS, distance, modified_mixing
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import errors_of, outputs, recursion, whole_steps
+from snapdyn.validation.claims.language import (
     EPS,
     INDEPENDENT_ATTENTION,
     Claim,
@@ -17,7 +18,6 @@ from snapdyn.validation.statement import (
     Measured,
     Property,
 )
-from snapdyn.validation.visits import errors_of, outputs, recursion, whole_steps
 
 # Batch-size-1 steps that are taken on an instance.
 STEPS = 150

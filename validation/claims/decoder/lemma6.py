@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.decoder._shared import SCALARS, SOLVER_ERROR
-from snapdyn.validation.statement import IDENTITY_ERROR, Claim, Floats, Instance, Measured, Property, limited
+from snapdyn.validation.claims.language import IDENTITY_ERROR, Claim, Floats, Instance, Measured, Property, limited
 
 # u = V h of each class from eta_Y p_n t (S,) and V.
 Law = Callable[..., Floats]

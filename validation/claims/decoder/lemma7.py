@@ -9,8 +9,8 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, last_visits
-from snapdyn.validation.statement import EPS, Claim, Floats, Instance, Measured, Property
-from snapdyn.validation.visits import discrete_logits, recursion, visits_of
+from snapdyn.validation.claims.decoder._visits import discrete_logits, recursion, visits_of
+from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured, Property
 
 # Most visits that are stepped through on an instance.
 MOST_VISITS = 200_000

@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.decoder._shared import closed_form
-from snapdyn.validation.statement import Claim, Instance, Measured, Requirement
+from snapdyn.validation.claims.language import Claim, Instance, Measured, Requirement
 
 # Places between and beyond the roots where the sign is tested, as shares of the way.
 SHARES = np.array([1e-6, 1e-3, 0.1, 0.5, 0.9, 0.999, 1 - 1e-6])

@@ -7,10 +7,10 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims.decoder._shared import closed_form, last_visits
-from snapdyn.validation.maps import decoder_map
-from snapdyn.validation.statement import Claim, Floats, Instance, Measure, Measured, Requirement
+from snapdyn.validation.claims.language import Claim, Floats, Instance, Measure, Measured, Requirement
+from snapdyn.validation.claims.maps import decoder_map
 
-# Of what `orders` are.
+# The quantities whose orders `orders` gives.
 LOGIT, GAMMA = 0, 1
 # Numbers over their bounds along a stage, from V, eta_Y s, u = V h and gamma.
 Quotients = Callable[..., Floats]

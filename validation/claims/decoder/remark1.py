@@ -7,8 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.validation.claims.decoder._shared import flow_against
-from snapdyn.validation.sample_classes import equal_overlap
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     OWN_NEXT_TOKENS,
     UNIFORM,
     Claim,
@@ -19,6 +18,7 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
 )
+from snapdyn.validation.claims.sample_classes import equal_overlap
 
 
 class EqualOverlaps(Family):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DECISIVE,
     DESCENT,
     EXACT,
@@ -31,8 +31,16 @@ from snapdyn.validation.statistics import fit_order
 
 # Error of a logit over the largest one: some hundred steps at rtol 1e-8.
 RUN_ERROR = 1e-6
-# Of a setting: a rung with its options.
+# A setting is a rung with its options.
 INFINITE_T = Requirement("infinite T", "1/T = 0", lambda setting: 1 / setting.get("seq_len", np.inf), at_most=0)
+
+
+class SeparateQueriesFamily(Family):
+    """A family whose query tokens are not among the contextual tokens."""
+
+    def draw(self, seed: int, number: int) -> Instance:
+        instance = super().draw(seed, number)
+        return replace(instance, query=instance.query + instance.P.shape[1])
 
 
 def run_error(instance: Instance, largest: float) -> float:

@@ -9,8 +9,7 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses
 from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     EXACT,
     FINITE_T,
@@ -26,6 +25,7 @@ from snapdyn.validation.statement import (
     Requirement,
     flow,
 )
+from snapdyn.validation.grid import Grid
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
 TIE = 1e-3

@@ -18,8 +18,7 @@ from snapdyn.validation.claims.extensions._shared import (
     run_error,
     run_of,
 )
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     FINITE_LENGTH,
     SGD,
@@ -34,6 +33,7 @@ from snapdyn.validation.statement import (
     noise,
     standard_error,
 )
+from snapdyn.validation.grid import Grid
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4
@@ -94,14 +94,14 @@ def rounding_gap(setting: dict[str, Any], power: float = 1.0) -> Measured:
     return Measured(gap(setting, power), at_most=1e-11)
 
 
-def of_length(length: float) -> dict[str, Any]:
+def finite_length_setting(length: float) -> dict[str, Any]:
     """Mean field to second order in 1/T, with T - 1 = length."""
     return {"rung": FINITE_LENGTH, "seq_len": round(length), "rtol": 1e-11, "atol": 1e-14}
 
 
 def order_in_length(lengths: Floats, power: float = 1.0) -> Measured | None:
     """Distance from 1 of the order in 1/T of the gap, over some lengths."""
-    return order_gap(1.0, 1 / lengths, [gap(of_length(length), power) for length in lengths])
+    return order_gap(1.0, 1 / lengths, [gap(finite_length_setting(length), power) for length in lengths])
 
 
 def score(halves: list[Floats], late: float = 2.0) -> Measured:
@@ -128,7 +128,7 @@ def finite_length_map(level: str) -> Map:
     lengths, sizes = np.unique(np.geomspace(30, 1e5, count).round()), np.geomspace(0.03, 2, count)
     grid = Grid(
         {"size": sizes, "length": lengths},
-        lambda size, length: (of_length(length), size),
+        lambda size, length: (finite_length_setting(length), size),
         lambda cell: gap(cell[0], size=cell[1]),
     )
     return Map.over(
@@ -173,7 +173,7 @@ CLAIM = Claim(
             conditions=(INFINITE_T,),
             controls={name: partial(rounding_gap, **wrong) for name, wrong in WRONG.items()},
             cases={"descent": {"rung": DESCENT}, "SGD": {"rung": SGD}},
-            beyond={"T - 1 = 500": of_length(500)},
+            beyond={"T - 1 = 500": finite_length_setting(500)},
         ),
         Property(
             "order in 1/T of that difference, less 1",

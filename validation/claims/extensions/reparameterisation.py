@@ -7,9 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics import syn_small
 from snapdyn.validation.claims.extensions._shared import order_gap
-from snapdyn.validation.dense_algebra import Embedding, ascend, attention
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     DESCENT,
     EPS,
     Claim,
@@ -21,6 +19,8 @@ from snapdyn.validation.statement import (
     run_on_rung,
     standard_error,
 )
+from snapdyn.validation.dense_algebra import Embedding, ascend, attention
+from snapdyn.validation.grid import Grid
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder

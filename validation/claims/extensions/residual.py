@@ -1,7 +1,7 @@
 """Residual connection: whether a token is distinct or common is decided within each query."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,9 +9,8 @@ import numpy as np
 
 from snapdyn.analytic import speed_coefficients
 from snapdyn.validation.claims._shared import attention_vectors
-from snapdyn.validation.claims.extensions._shared import run_error, run_of
-from snapdyn.validation.grid import Grid
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.extensions._shared import SeparateQueriesFamily, run_error, run_of
+from snapdyn.validation.claims.language import (
     DESCENT,
     EPS,
     INDEPENDENT,
@@ -24,16 +23,17 @@ from snapdyn.validation.statement import (
     SGD,
     UNIFORM,
     Claim,
-    Family,
     Floats,
     Instance,
     Map,
     Measured,
     Property,
     Requirement,
+    e_prime,
     flow,
     zeta_products,
 )
+from snapdyn.validation.grid import Grid
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3
@@ -45,45 +45,34 @@ def same_query(instance: Instance) -> Floats:
 
 
 def gram_of_inputs(instance: Instance, shared: bool = True) -> Floats:
-    """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2) where query tokens are not attended.
-
-    Without `shared` it is that of a wrong theory: a class shares its query only with itself.
-    """
+    """Gram matrix of u_n = (f_n + e_psi(n))/sqrt(2); wrong theory without `shared`: no class shares its query."""
     return (instance.gram + (same_query(instance) if shared else np.eye(instance.num_classes))) / 2
-
-
-def inverse_overlaps(gram: Floats) -> Floats:
-    """E' = I - gram^-1: beta to leading order."""
-    return np.eye(len(gram)) - np.linalg.inv(gram)
 
 
 def drift_by(gram: Floats, instance: Instance) -> Floats:
     """z' of each class over eta_Z p_n gamma/2, -f_n o sum_{k != n} beta_nk (f_k - f_n (f_n.f_k)), (S, M)."""
     f = attention_vectors(instance)
-    _, beta = speed_coefficients(inverse_overlaps(gram), instance.vocab_size)
+    _, beta = speed_coefficients(e_prime(gram - np.eye(len(gram))), instance.vocab_size)
     return f * (f * (beta * instance.gram).sum(axis=1, keepdims=True) - beta @ f)
 
 
 def full_residual_drift(instance: Instance) -> Floats:
     """`drift_by` by full algebra of the modified flow: Y = F_u (I-E') W, f o (I - f f^T)(I - u u^T) g/|f + e|.
 
-    u has an entry for each token and each query. Since (I - f f^T) f = 0, u_n's own terms drop out of the result, and
-    what is left is Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
+    Since (I - f f^T) f = 0, what is left is Eq. (10) with beta of the Gram matrix of u and a factor 1/2.
     """
     f = attention_vectors(instance)
     u = np.hstack([f, instance.query[:, None] == np.unique(instance.query)]) / np.sqrt(2)
-    # The factor gamma = (V-1)^2 h/(V-1+exp(V h)) of all terms is left out.
     g = zeta_products(len(f), float(instance.vocab_size)) @ np.linalg.solve(u @ u.T, u)
     g = (g - u * (u * g).sum(axis=1, keepdims=True))[:, : f.shape[1]] * np.sqrt(2)
     return f * (g - f * (f * g).sum(axis=1, keepdims=True))
 
 
 def local_pull(instance: Instance) -> Floats:
-    """Drift at the start over the largest |drift|, (S, M), of tokens whose drift the residual connection reverses.
+    """Drift at the start over the largest |drift|, (S, M), of tokens that the residual connection turns round.
 
-    The drift is that of the modified flow with the residual connection. A token counts if it is shared only with
-    classes of other queries and its drift without the residual connection is negative; for all others the value is
-    -inf.
+    Such a token is shared with classes of other queries only, and its drift without the residual connection is
+    negative; for others the value is -inf. The drift is that of the modified flow.
     """
     drift, without = (drift_by(gram, instance) for gram in (gram_of_inputs(instance), instance.gram))
     occurs = (instance.P > 0).astype(float)
@@ -138,29 +127,12 @@ LATE = Requirement(
 )
 
 
-@dataclass(frozen=True)
-class SeparateQueriesFamily(Family):
-    """A family whose query tokens are not among the contextual tokens."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()}, query tokens outside the context"
-
-    def draw(self, seed: int, number: int) -> Instance:
-        """Instance `number` of the sequence of draws with root `seed`."""
-        instance = super().draw(seed, number)
-        return replace(instance, query=instance.query + instance.P.shape[1])
-
-
 class TurnedFamily(SeparateQueriesFamily):
-    """Instances with a token whose drift the residual connection reverses, if one is found in DRAWS draws.
-
-    Two instances of three are drawn with a moderate overlap, which would be rare otherwise.
-    """
+    """Instances with a token that is turned round, if DRAWS draws have one; two of three have a moderate overlap."""
 
     DRAWS = 500
 
     def draw(self, seed: int, number: int) -> Instance:
-        """Instance `number` of the sequence of draws with root `seed`."""
         wanted = (INDEPENDENT_ATTENTION, CLEAR, *((MODERATE_OVERLAP,) if number % 3 else ()))
         for k in range(self.DRAWS):
             instance = super().draw(seed, self.DRAWS * number + k)
@@ -181,8 +153,7 @@ TURNED_TOKENS = TurnedFamily(
 
 def algebra_gap(instance: Instance, shared: bool = True, factor: float = 1.0) -> Measured:
     """Largest difference of the drift by beta from the full one, over what rounding of the inverses allows."""
-    by_beta = drift_by(gram_of_inputs(instance, shared), instance)
-    gap = np.abs(full_residual_drift(instance) - factor * by_beta).max()
+    gap = np.abs(full_residual_drift(instance) - factor * drift_by(gram_of_inputs(instance, shared), instance)).max()
     # An inverse errs by eps times condition (at most S/lowest eigenvalue) times its own size.
     allowed = 16 * EPS * instance.num_classes**2 * max(1 / INDEPENDENT_INPUTS.measure(instance), 1.0) ** 2
     return Measured(gap / allowed, at_most=1.0)
@@ -198,16 +169,13 @@ def distance_from_limit(
     """
     same, size, K = same_query(instance), strength(instance), instance.num_classes
     bound, rounding = 2 * size / (1 - size), 16 * EPS * K**2
-    distance = inverse_overlaps(gram_of_inputs(instance, shared)) - limit(same.sum(axis=1)) * same
-    largest = np.abs(distance * (1 - np.eye(K))).max()
+    leading = e_prime(gram_of_inputs(instance, shared) - np.eye(K))
+    largest = np.abs((leading - limit(same.sum(axis=1)) * same) * (1 - np.eye(K))).max()
     return Measured(largest / (bound + rounding), at_most=1.0)
 
 
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
-    """Smallest change of the logit, over the largest |z|, of tokens whose drift the residual connection reverses.
-
-    It is the smallest over the tokens with a clear `local_pull` or, if there are none, over that with the largest.
-    """
+    """Smallest change of a logit over the largest |z|, of tokens with a clear `local_pull`, or else the largest."""
     run = flow(instance, MEAN_FIELD, residual=residual)
     if run is None:
         return None
@@ -221,8 +189,8 @@ def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
 def two_queries(local: float = 0.1, across: float = 0.05, end: float = 1e6) -> Instance:
     """Two queries with two classes each, V = 1000, eta_Y = eta_Z = 1.
 
-    Tokens 0 and 1, of probability `local`, are shared by the classes of query 0 and of query 1; tokens 2 and 3, of
-    probability `across`, by classes 0 and 2 and by classes 1 and 3. Each class has three distinct tokens.
+    Tokens 0 and 1, of probability `local`, are shared within a query, tokens 2 and 3, of probability `across`, between
+    the queries. Each class has three distinct tokens.
     """
     pair, own = np.eye(2), np.kron(np.eye(4), np.linspace(0.5, 1, 3) / 2.25)
     P = np.hstack([local * np.repeat(pair, 2, axis=0), across * np.tile(pair, (2, 1)), (1 - local - across) * own])
@@ -257,11 +225,11 @@ CLAIM = Claim(
     source="Section 7 (residual connection)",
     title="With a residual connection distinct and common become local to a query",
     statement=(
-        "With decoder input LN(f_n + e_psi(n)) classes of different queries hardly act on each other: as overlaps "
-        "vanish, beta_nk tends to 2/(m+1) for the m classes of one query and to 0 between queries, with an error of "
-        "at most 2 lambda/(1-lambda), lambda = |lambda_1(E)|. So a token that is shared only with classes of other "
-        "queries counts as distinct and gains attention where its drift by the classes of its own query is clearly "
-        "positive, although its drift without the residual is negative."
+        "With decoder input LN(f_n + e_psi(n)) classes of different queries hardly act on each other: beta_nk tends "
+        "to 2/(m+1) for the m classes of one query and to 0 between queries, with an error of at most 2 "
+        "lambda/(1-lambda), lambda = |lambda_1(E)|. So a token that is shared only with classes of other queries "
+        "counts as distinct and gains attention where its drift by the classes of its own query is clearly positive, "
+        "although its drift without the residual is negative."
     ),
     latex=r"u_n=\frac{f_n+e_{\psi(n)}}{\|f_n+e_{\psi(n)}\|},\qquad u_n^\top u_k=\frac{f_n^\top f_k+"
     r"[\psi(n)=\psi(k)]}{2},\qquad \left|\beta_{nk}-\frac{2[\psi(n)=\psi(k)]}{m+1}\right|\le\frac{2\lambda}{1-\lambda}",
@@ -271,11 +239,9 @@ CLAIM = Claim(
     ),
     conclusion=(
         "Holds after the transition, for tokens that their own query clearly pulls up; before it they fall as without "
-        "the residual. The limit 2/(m+1) of beta is not 1/2, the overlap of the inputs of two classes of a query, "
-        "since these classes are strongly correlated. With two queries of two classes the logit of tokens that the "
-        "queries share is {two queries of two classes, t = 1:+.0%} of the largest logit at t = 1, since beta = 1/V "
-        "for all pairs at first (F4). At the end this logit is {mean field:+.0%} of the largest in the mean field, "
-        "and {SGD:+.0%} in SGD."
+        "the residual. With two queries of two classes the logit of tokens that the queries share is {two queries of "
+        "two classes, t = 1:+.0%} of the largest logit at t = 1, since beta = 1/V for all pairs at first (F4). At the "
+        "end this logit is {mean field:+.0%} of the largest in the mean field, and {SGD:+.0%} in SGD."
     ),
     expected="conditional",
     properties=(
@@ -298,9 +264,7 @@ CLAIM = Claim(
             ANY_OVERLAP,
             conditions=(SEVERAL_CLASSES, QUERIES_APART, INDEPENDENT_INPUTS, SMALL_OVERLAP),
             controls={
-                "wrong theory: the Gram matrix's 1/2 for classes of one query": partial(
-                    distance_from_limit, limit=lambda m: 0.5
-                ),
+                "wrong theory: 1/2, the overlap, for one query": partial(distance_from_limit, limit=lambda m: 0.5),
                 "wrong theory: beta without the term of the query": partial(distance_from_limit, shared=False),
             },
             evaluations=(300, 10_000),

@@ -8,7 +8,8 @@ import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
 from snapdyn.validation.claims._shared import ONE_STATE, by_query
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import errors_of, outputs
+from snapdyn.validation.claims.language import (
     IDENTITY_ERROR,
     SGD,
     Claim,
@@ -18,7 +19,6 @@ from snapdyn.validation.statement import (
     Property,
     largest_relative,
 )
-from snapdyn.validation.visits import errors_of, outputs
 
 # Step of the complex-step derivative: its square underflows, so that only rounding is left.
 IMAGINARY = 1e-100

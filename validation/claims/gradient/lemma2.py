@@ -7,8 +7,8 @@ import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.validation.claims._shared import ONE_STATE
-from snapdyn.validation.statement import SGD, Claim, Floats, Instance, Measured, Property
-from snapdyn.validation.visits import FROZEN
+from snapdyn.validation.claims.decoder._visits import FROZEN
+from snapdyn.validation.claims.language import SGD, Claim, Floats, Instance, Measured, Property
 
 # Contextual tokens of the sequences that are drawn on an instance: the rarest token, of share 1e-4, occurs 1e8 times.
 LONG = 10**12
@@ -72,7 +72,7 @@ def spread(length: int, power: float = -0.5, deviation: Floats = DEVIATION) -> M
     return Measured(abs(ratio - 1), at_most=4 / np.sqrt(2 * DRAWN))
 
 
-def of_sgd(length: int) -> Measured:
+def sampled_mean(length: int) -> Measured:
     """Mean of q over RUNS sequences that SGD draws against c_n, in standard errors: largest.
 
     Y moves by f (x - alpha)^T, and q is f over its sum. For 12 tokens, 5.1 standard errors are exceeded with
@@ -112,7 +112,7 @@ CLAIM = Claim(
         Property(
             "mean of q over 200 sequences that SGD draws against c_n, in standard errors",
             SGD,
-            of_sgd,
+            sampled_mean,
             cases={"1e6 tokens": 10**6},
         ),
         Property(

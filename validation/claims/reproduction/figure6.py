@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.published import (
+from snapdyn.validation.claims.language import SGD, Claim, Floats, Measured, Property
+from snapdyn.validation.claims.reproduction.published import (
     PUBLISHED_SEEDS,
     Cell,
     against_published,
@@ -16,7 +17,6 @@ from snapdyn.validation.published import (
     published_cells,
     smallest_at_ratio_2,
 )
-from snapdyn.validation.statement import SGD, Claim, Floats, Measured, Property
 
 # Numbers of queries Q of the published cells.
 QUERIES = (1, 3, 5, 10)

@@ -11,10 +11,7 @@ from snapdyn.dynamics.classes.synthetic import syn_medium
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.growth_bounds import EqualClasses
-from snapdyn.validation.published import distinct_entropy, figure_6_runs, published_cells
-from snapdyn.validation.sample_classes import dominant_token
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
@@ -36,6 +33,9 @@ from snapdyn.validation.statement import (
     Requirement,
     flow,
 )
+from snapdyn.validation.claims.reproduction.published import distinct_entropy, figure_6_runs, published_cells
+from snapdyn.validation.claims.sample_classes import dominant_token
+from snapdyn.validation.claims.transition._growth_bounds import EqualClasses
 
 # A relative rounding error below which two profiles are the same.
 SAME_PROFILE = 1e-12
@@ -98,7 +98,7 @@ MANY_CLASSES = Box(
 Given = Instance | Mapping[str, float]
 
 
-def of_symmetric_classes(
+def symmetric_property(
     name: str,
     measure: Measure,
     controls: dict[str, Measure],
@@ -140,6 +140,11 @@ def transition(classes: SequenceClasses | EqualClasses, eta_Y: float = 1.0) -> t
     """Printed times t0' = K ln V/eta_Y and t0 = 2 (1+omega_1) K ln V/eta_Y, batch-size-1 steps."""
     K, V = classes.num_classes, classes.vocab_size
     return K * float(np.log(V)) / eta_Y, 2 * K * float(analytic.u_plus(V)) / eta_Y
+
+
+def transitions(instance: Instance) -> Floats:
+    """t0 = 2 u_+/(p_n eta_Y) of every class (S,), batch-size-1 steps."""
+    return 2 * analytic.u_plus(instance.vocab_size) / (instance.flow_rates[0] * instance.prior)
 
 
 def five_tokens(num_classes: int, common: float, vocab_size: int, eta_Z: float = 1.0) -> EqualClasses:

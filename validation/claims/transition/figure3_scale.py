@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.validation.statement import Box, Claim, Floats, Measured, Property
+from snapdyn.validation.claims.language import Box, Claim, Floats, Measured, Property
 
 K, V, ETA_Z, AXIS, T_END = 10, 1000, 0.5, 600.0, 700.0
 RATES = np.array([0.5, 1.0, 2.0, 5.0])

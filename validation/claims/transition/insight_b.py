@@ -6,16 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.validation.claims._shared import SEVERAL
-from snapdyn.validation.claims.transition._shared import (
-    WEAK_FAMILY,
-    WEAKLY_CORRELATED,
-    changed,
-    growth_at_other_rates,
-    largest_step,
-    published_entropies,
-    trained_entropies,
-)
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     MEAN_FIELD,
     Claim,
     Floats,
@@ -25,6 +16,15 @@ from snapdyn.validation.statement import (
     Requirement,
     flow,
     noise,
+)
+from snapdyn.validation.claims.transition._shared import (
+    WEAK_FAMILY,
+    WEAKLY_CORRELATED,
+    changed,
+    growth_at_other_rates,
+    largest_step,
+    published_entropies,
+    trained_entropies,
 )
 
 ATTENTION_RATES = (0.5, 1.0, 2.0, 3.0)  # of Fig. 6

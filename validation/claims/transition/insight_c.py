@@ -7,16 +7,8 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium
-from snapdyn.validation.claims.transition._shared import (
-    WEAK_FAMILY,
-    WEAKLY_CORRELATED,
-    growth_at_other_rates,
-    largest_step,
-    published_entropies,
-    trained_entropies,
-    transition,
-)
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.decoder._visits import elasticity
+from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     MEAN_FIELD,
     Claim,
@@ -29,7 +21,15 @@ from snapdyn.validation.statement import (
     Requirement,
     run_on_rung,
 )
-from snapdyn.validation.visits import elasticity
+from snapdyn.validation.claims.transition._shared import (
+    WEAK_FAMILY,
+    WEAKLY_CORRELATED,
+    growth_at_other_rates,
+    largest_step,
+    published_entropies,
+    trained_entropies,
+    transition,
+)
 
 # Factor of eta_Y in the searched statement.
 FACTOR = 2.0
@@ -54,7 +54,7 @@ def growth_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) 
     return Measured(ratio.max(), at_most=1, error=1e-6, where=f"class {ratio.argmax()}")
 
 
-def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
+def mean_field_entropies(ratios: Iterable[float], t: Floats) -> Floats:
     """Entropies (nats) of Syn-Medium Q = 3 at eta_Z = 1, (ratios, times)."""
     runs = [run_on_rung(MEAN_FIELD, syn_medium(3), ratio, 1.0, t) for ratio in ratios]
     return np.array([run.entropy(distinct_only=True).mean(axis=1) for run in runs])
@@ -62,7 +62,7 @@ def of_mean_field(ratios: Iterable[float], t: Floats) -> Floats:
 
 def orders(which: slice) -> dict[str, tuple[float, Floats]]:
     """First eta_Y/eta_Z of `which` over that of the sparsest attention; entropies (ratios, cells, seeds); eta_Z = 1."""
-    late = of_mean_field(LATE_RATIOS[which], np.array([1e9]))[..., None]
+    late = mean_field_entropies(LATE_RATIOS[which], np.array([1e9]))[..., None]
     trained = trained_entropies(*((ratio, 1.0) for ratio in RATIOS))[which]
     published = published_entropies()[1:].reshape(12, 4, 1).swapaxes(0, 1)[which]
     return {
@@ -76,7 +76,7 @@ def order_map(level: str) -> Map:
     """Minus the change of the entropy per unit of ln eta_Y in the mean field: positive where (c) is reversed."""
     count = 26 if level == "full" else 10
     edges, t = np.geomspace(0.05, 100, count), np.geomspace(1, 1e9, count)
-    slope = np.diff(of_mean_field(edges, t), axis=0) / np.diff(np.log(edges))[:, None]
+    slope = np.diff(mean_field_entropies(edges, t), axis=0) / np.diff(np.log(edges))[:, None]
     ratios = np.sqrt(edges[1:] * edges[:-1])
     return Map(
         "Where a larger eta_Y makes attention denser (c): Syn-Medium Q = 3, eta_Z = 1, mean field",

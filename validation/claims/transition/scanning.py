@@ -10,26 +10,14 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
 from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
-from snapdyn.validation.claims.transition._shared import (
-    MANY_CLASSES,
-    ONE_COMMON,
-    Given,
-    equal_classes,
-    five_tokens,
-    log_growth,
-    monotonicity_violation,
-    of_symmetric_classes,
-    transition,
-)
-from snapdyn.validation.growth_bounds import OMEGA, EqualClasses, least_common_growth, lower_bound
-from snapdyn.validation.linear_response import (
+from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LIKE,
     LITTLE_MEMORY,
     LITTLE_MEMORY_COMMON,
     LITTLE_MEMORY_LEAD,
 )
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
     Claim,
@@ -42,6 +30,18 @@ from snapdyn.validation.statement import (
     noise,
     run_on_rung,
     standard_error,
+)
+from snapdyn.validation.claims.transition._growth_bounds import OMEGA, EqualClasses, least_common_growth, lower_bound
+from snapdyn.validation.claims.transition._shared import (
+    MANY_CLASSES,
+    ONE_COMMON,
+    Given,
+    equal_classes,
+    five_tokens,
+    log_growth,
+    monotonicity_violation,
+    symmetric_property,
+    transition,
 )
 
 # rtol 1e-8 per step over some hundred steps.
@@ -202,13 +202,11 @@ CLAIM = Claim(
         "linear response little memory up to t_end (relative to xi_n, to the common rate and to each lead)",
     ),
     conclusion=(
-        "The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K times "
-        "too large. Signs test the direction: the decoder's memory can take back the lead of a token while all "
-        "distinct tokens rise. At K = 5, V = 1000, rho0 = 12.4 the printed bound starts at {rho0 = 12.4:.2f} in place "
-        "of 1 (F1, F3). In the mean field the early coefficient beta is 1/V where the paper has f_n.f_k = 1/rho0^2, so "
-        "attention moves V/rho0^2 times slower (F4). With many classes the decoder's memory slows fast attention early "
-        "on: |z_c| stays below (K/V) x^2, x^2 = K (eta_Z/eta_Y) u^2 f_c^2 (1-f_c^2)/2, u = eta_Y t/K. |z_c| follows a "
-        "law with Dawson's function, and for x >> 1 it grows like the logarithm of t and of eta_Z."
+        "The direction is right; the printed bound on chi starts at 1 only for rho0^4 = K, and its exponent is K "
+        "times too large. The decoder's memory can take back the lead of a token while all distinct tokens rise. At K "
+        "= 5, V = 1000, rho0 = 12.4 the printed bound starts at {rho0 = 12.4:.2f} in place of 1 (F1, F3). In the mean "
+        "field the early coefficient beta is 1/V where the paper has f_n.f_k = 1/rho0^2, so attention moves V/rho0^2 "
+        "times slower (F4). With many classes the decoder's memory slows fast attention early on."
     ),
     expected="corrected",
     findings=("F1", "F3", "F4", "F10"),
@@ -229,7 +227,7 @@ CLAIM = Claim(
             evaluations=(60, 2000),
             controls={"wrong theory: z' = f o g without I - f f^T, at first": without_projection},
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
             above,
             {

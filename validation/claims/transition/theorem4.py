@@ -9,9 +9,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.analytic import DistinctProfile, GrowthAndCommonLogit
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, of_symmetric_classes
-from snapdyn.validation.growth_bounds import EqualClasses, common_growth
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     EXACT,
     Box,
     Claim,
@@ -25,6 +23,8 @@ from snapdyn.validation.statement import (
     Requirement,
     flow,
 )
+from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, common_growth
+from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, symmetric_property
 
 # rtol 1e-9 per step over some thousand steps.
 SOLVER = 1e-5
@@ -187,7 +187,7 @@ CLAIM = Claim(
     ),
     picture=picture,
     properties=(
-        of_symmetric_classes(
+        symmetric_property(
             "how far |z_c| lies outside its bounds at wbar(0) and at wbar = 1/m, relative",
             outside,
             {
@@ -198,12 +198,12 @@ CLAIM = Claim(
                 )
             },
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "how far ln chi lies outside 2 f0^2 B and 2 B, relative",
             partial(outside, growth=True),
             {"wrong theory (F3): the printed B with its origin mended": partial(outside, theory=printed, growth=True)},
         ),
-        of_symmetric_classes(
+        symmetric_property(
             "|error of (1/(4K)) ln(1+x) - its law| over 1.5 (K/rho0^2)^2 + 0.015",
             over_law,
             {

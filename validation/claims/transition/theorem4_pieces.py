@@ -6,8 +6,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.validation.claims._shared import LATE, WIDEST
-from snapdyn.validation.growth_bounds import OMEGA
-from snapdyn.validation.statement import (
+from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     OWN_NEXT_TOKENS,
     Claim,
@@ -18,6 +17,7 @@ from snapdyn.validation.statement import (
     Property,
     Requirement,
 )
+from snapdyn.validation.claims.transition._growth_bounds import OMEGA
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
@@ -65,7 +65,7 @@ def smallest_error(instance: Instance, factor: float = 1.0) -> Measured:
     return Measured(errors.min(), at_least=0, error=ROUNDING)
 
 
-def of_pieces(name: str, measure: Measure, *conditions: Requirement, controls: dict[str, Measure]) -> Property:
+def pieces_property(name: str, measure: Measure, *conditions: Requirement, controls: dict[str, Measure]) -> Property:
     """Property of the printed pieces for any decoder."""
     conditions = (OWN_NEXT_TOKENS, *conditions)
     return Property(name, "closed form", measure, DOMAIN, conditions, controls, (400, 20_000))
@@ -92,7 +92,7 @@ CLAIM = Claim(
     proved=("growth-exponent-in-h", "early-piece", "late-piece", "early-h", "late-h"),
     certified=("early-piece-bound", "late-piece-bound"),
     properties=(
-        of_pieces(
+        pieces_property(
             "early 4 Gamma over the exact one - 1, largest over its bound, t <= t0'",
             lambda i: over_bound(*early(i)),
             controls={
@@ -101,7 +101,7 @@ CLAIM = Claim(
                 )
             },
         ),
-        of_pieces(
+        pieces_property(
             "late 4 Gamma over the exact one - 1, largest over its bound, t >= t0",
             lambda i: over_bound(*late(i)),
             LARGE_VOCABULARY,
@@ -115,7 +115,7 @@ CLAIM = Claim(
                 ),
             },
         ),
-        of_pieces(
+        pieces_property(
             "smallest error of both pieces: upper bounds",
             smallest_error,
             controls={"wrong theory: h ~ (1-1/V) eta_Y s/V early": lambda i: smallest_error(i, 1 - 1 / i.vocab_size)},

@@ -20,7 +20,7 @@ import snapdyn as sd
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.dynamics.systems.own.theory import FUNCTIONS
 from snapdyn.experiments.run_files import Simulation, read_simulation
-from snapdyn.experiments.sweep.table import default_observables
+from snapdyn.experiments.sweep.columns import default_observables
 from tests.helpers import ROOT
 
 q = sympy.Function("q")(sympy.Symbol("t"))

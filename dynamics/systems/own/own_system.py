@@ -199,7 +199,7 @@ def new_class(base: type[Own], name: str, defaults: Mapping[str, float | Floats]
     **attributes : Any
         Attributes of the class: `value_names`, and `state_shapes`, the parts of the state in order.
     """
-    # With the types that run files read.
+    # The annotations are the types that run files read.
     kinds: dict[int, Any] = {0: float, 1: list[float], 2: ArrayLike}
     signature = inspect.Signature(
         [

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import System, Trajectory, integrate
 from snapdyn.figures import FIGURES, DrawnFigure, draw, house_style, write
-from snapdyn.figures.files import FORMATS
+from snapdyn.figures.output import FORMATS
 
 Drawn = Callable[[str], DrawnFigure]
 

@@ -7,8 +7,8 @@ import pytest
 
 from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics import MeanField, log_times, single_common_token, whole_run
-from snapdyn.validation.linear_response import LITTLE_MEMORY, response
-from snapdyn.validation.sample_classes import correlated_classes, counterexample
+from snapdyn.validation.claims.attention._linear_response import LITTLE_MEMORY, response
+from snapdyn.validation.claims.sample_classes import correlated_classes, counterexample
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
 

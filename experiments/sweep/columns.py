@@ -11,7 +11,7 @@ import numpy as np
 
 from snapdyn.core.errors import shown
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
-from snapdyn.dynamics.systems.own.declaration import OwnSystem
+from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.grid import Design, short_names
 from snapdyn.validation.observables import OBSERVABLES

@@ -29,9 +29,9 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.systems.base import System
+from snapdyn.validation.claims.decoder._visits import outputs
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.visits import outputs
 
 # Least favourable |D - D_response| over the largest |change of ln f| and D0 that a directed search found is 7.7.
 ALLOWANCE = 10.0
@@ -105,7 +105,7 @@ class _Law(System):
 
     def __init__(self, instance: Instance) -> None:
         classes = instance.classes
-        # Of one evaluation: products of A with F and with G.
+        # One evaluation makes products of A with F and with G.
         work = classes.num_classes**2 * (classes.num_tokens + classes.next_tokens.size + 1)
         require_affordable("linear response of the mean field", EVALUATIONS * work)
         self._work = work
@@ -228,18 +228,18 @@ class _Law(System):
         share = drive / np.where(moving, size[self.n], 1.0)
         found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
 
-        def taken(part: NDArray[Any], whole: NDArray[Any], told: NDArray[np.bool_]) -> float:
-            return float((part[told] / whole[told]).max(initial=-np.inf))
+        def largest_share(part: NDArray[Any], whole: NDArray[Any], mask: NDArray[np.bool_]) -> float:
+            return float((part[mask] / whole[mask]).max(initial=-np.inf))
 
-        told = moving & (share > 1e-9)
-        lost_share = taken(lost, drive, told)
+        driven = moving & (share > 1e-9)
+        lost_share = largest_share(lost, drive, driven)
         found.lost = max(found.lost, lost_share)
         found.fall = max(found.fall, lost_share + ALLOWANCE * found.change)
         behind, lead = ((self.f**2 * by)[self.more] - (self.f**2 * by)[self.less] for by in (lost, drive))
-        found.lead = max(found.lead, taken(behind, lead, told[self.more]) + ALLOWANCE * found.change)
+        found.lead = max(found.lead, largest_share(behind, lead, driven[self.more]) + ALLOWANCE * found.change)
         rate = (self.p * miss)[self.n] * self.f**2
         falling, taken_back = (-np.bincount(self.logit, rate * by, self.logits) for by in (drive, lost))
-        back = taken(taken_back, falling, self.common & (falling > 0))
+        back = largest_share(taken_back, falling, self.common & (falling > 0))
         found.rise = max(found.rise, back + ALLOWANCE * found.change)
         for n in range(len(self.p)):
             tokens = self.distinct & (self.n == n)

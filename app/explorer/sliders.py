@@ -44,7 +44,7 @@ def reachable_overlaps(common_probability: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from snapdyn.explorer.settings import reachable_overlaps
+    >>> from snapdyn.explorer.sliders import reachable_overlaps
     >>> print("%.3f %.3f" % reachable_overlaps(0.3))
     0.155 0.786
     """
@@ -84,7 +84,7 @@ class Settings:
 
     Examples
     --------
-    >>> from snapdyn.explorer.settings import Settings
+    >>> from snapdyn.explorer.sliders import Settings
     >>> settings = Settings(num_classes=10, common_probability=0.3, overlap=0.5)
     >>> settings.classes
     SequenceClasses(10 classes, 201 contextual tokens, 1 queries, 10 next tokens, V = 1000)
@@ -167,7 +167,7 @@ def overlap_steps(common_probability: float) -> list[float]:
 
     Examples
     --------
-    >>> from snapdyn.explorer.settings import overlap_steps
+    >>> from snapdyn.explorer.sliders import overlap_steps
     >>> overlap_steps(0.3)[::4]
     [0.172, 0.361, 0.605]
     """
@@ -188,7 +188,7 @@ def nearest(steps: Sequence[float], value: float) -> float:
 
     Examples
     --------
-    >>> from snapdyn.explorer.settings import nearest
+    >>> from snapdyn.explorer.sliders import nearest
     >>> nearest([0.1, 0.2, 0.5], 0.3)
     0.2
     """

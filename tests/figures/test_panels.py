@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import snapdyn as sd
 from snapdyn.core.prose import as_mathtext
 from snapdyn.figures import FIGURES
-from snapdyn.figures.layout import fit_texts, fitting_columns, words_of, wrap
+from snapdyn.figures.panels import fit_texts, fitting_columns, words_of, wrap
 from snapdyn.figures.style import PRESETS, house_style
 from tests.text_boxes import overlaps
 

@@ -2,7 +2,7 @@
 
 import re
 
-from snapdyn.core.html import html_table
+from snapdyn.core.prose import html_table
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, single_common_token, syn_small
 
 

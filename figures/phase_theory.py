@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.observables import OF_THEORY
 
-# Of (eta_Z/eta_Y) (V h)^2, just below the first falls of distinct tokens that were seen (F10, docs/how_to/sweeps.md).
+# Value of (eta_Z/eta_Y) (V h)^2 just below the first falls of distinct tokens that were seen (F10).
 ONSET = 4.5
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.kernels.modified_decoder import spd_inverse
+from snapdyn.dynamics.kernels.decoder import spd_inverse
 from tests.dynamics.helpers import EPS
 
 pytestmark = pytest.mark.kernel

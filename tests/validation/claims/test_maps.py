@@ -9,7 +9,7 @@ from snapdyn.dynamics import (
     log_times,
     single_common_token,
 )
-from snapdyn.validation.maps import (
+from snapdyn.validation.claims.maps import (
     classes_of_overlap,
     common_logit_ratio,
     distinct_fall_map,
@@ -17,10 +17,10 @@ from snapdyn.validation.maps import (
     momentum_map,
     rates_map,
 )
+from snapdyn.validation.claims.sample_classes import correlated_classes
 from snapdyn.validation.measured import Measured
 from snapdyn.validation.observables import fallen
 from snapdyn.validation.properties import Property
-from snapdyn.validation.sample_classes import correlated_classes
 from snapdyn.validation.search.instance import Instance
 
 

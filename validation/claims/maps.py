@@ -13,12 +13,12 @@ from snapdyn.dynamics.classes.synthetic import single_common_token
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.claims.sample_classes import correlated_classes, strongly_correlated_classes
 from snapdyn.validation.grid import Grid
 from snapdyn.validation.observables import fallen
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, run_on_rung
-from snapdyn.validation.sample_classes import correlated_classes, strongly_correlated_classes
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
 
@@ -174,8 +174,8 @@ def slow_attention_map(level: str, points: int | None = None, instances: int | N
 
     Mean field with weak correlation, |lambda_1| K = 0.5, of one family: K = 3, V = 100, one common token and four
     distinct ones per class. The fitted line is the median of its onsets. It belongs to this family: in other families
-    tokens fall at other values, also at 0.2 and less; `snapdyn.validation.linear_response` predicts them for any
-    classes.
+    tokens fall at other values, also at 0.2 and less; `_linear_response.py` of the chapter on attention predicts them
+    for any classes.
     """
     full = level == "full"
     K, V = 3, 100

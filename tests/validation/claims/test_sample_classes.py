@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from snapdyn.validation.claims.sample_classes import correlated_classes, random_attention
 from snapdyn.validation.dense_algebra import overlap, spectral_norm
-from snapdyn.validation.sample_classes import correlated_classes, random_attention
 
 
 @given(

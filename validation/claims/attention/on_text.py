@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.claims._shared import MUCH_LARGER
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.requirements import assumption_2, large_vocabulary, weak_correlation
 
 ROLES = (
     "distinct",  # |Omega(l)| = 1
@@ -258,3 +258,43 @@ def _classes_of(run: Trajectory) -> SequenceClasses:
             f"expected a trajectory with sequence classes and saved times, received {shown(run)}; integrate a MeanField"
         )
     return run.classes
+
+
+def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Measured]:
+    """Evaluate the conditions of Assumption 2 on `classes`.
+
+    They are V >> K^2 (read as a factor 10), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) for all i.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    z : (Q, M) array, optional
+        Attention logits; default 0.
+
+    Returns
+    -------
+    list of Measured
+        Large vocabulary, weak correlation, lower bound on overlap.
+    """
+    K, V = classes.num_classes, classes.vocab_size
+    values = abs(classes.eigenvalues(z))
+    lower = 6.0 / math.sqrt(V)
+    smallest = Measured(float(values[-1]), at_least=lower).labelled(
+        "condition", "lower bound on overlap", required=f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}"
+    )
+    return [large_vocabulary(K, V), weak_correlation(K, float(values[0])), smallest]
+
+
+def large_vocabulary(num_classes: int, vocab_size: int) -> Measured:
+    """Evaluate V >> K^2 of Assumption 2."""
+    return Measured(vocab_size / num_classes**2, at_least=MUCH_LARGER).labelled(
+        "condition", "large vocabulary", required=f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)"
+    )
+
+
+def weak_correlation(num_classes: int, largest: float) -> Measured:
+    """Evaluate |lambda_1(E)| < 1/K of Assumption 2, `largest` the absolute value of lambda_1."""
+    below = math.nextafter(1 / num_classes, 0)  # the condition is strict
+    return Measured(largest, at_most=below).labelled(
+        "condition", "weak correlation", required=f"|lambda_1(E)| < 1/K = {1 / num_classes:.4g}"
+    )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,10 @@ from snapdyn.figures.style import Figure, Style, house_style
 if TYPE_CHECKING:
     import xarray
 
+    from snapdyn.validation.measured import Measured
+
 FORMAT = "snapdyn figure data 1"
-# Without dates and, in the PNG, the version of matplotlib, the same inputs give the same bytes.
+# Dates and, in the PNG, the version of matplotlib are left out, so that the same inputs give the same bytes.
 FORMATS: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": None}},
     "pdf": {"metadata": {"CreationDate": None}},
@@ -26,6 +29,61 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 DEFAULT_FORMATS = ("png", "pdf")
 MOST_DOTS = 4e8  # of a picture: 1.6 GB while it is drawn
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure in files.
+
+    Attributes
+    ----------
+    id : str
+        Id of the figure in the register.
+    title : str
+        Title of the figure.
+    caption : str
+        Caption of the figure; it names parameters that differ from the defaults.
+    pictures : mapping of str to Path
+        The pictures by format: "png", "pdf", "svg".
+    data : Path
+        The data (.nc).
+    provenance : Path
+        Parameters, seeds and versions (.provenance.json).
+    checks : tuple of Measured
+        Checks of the figure's claims on its data, with controls. Where parameters differ from the defaults, only the
+        checks that hold for all parameters are made.
+    not_applicable : tuple of str
+        Names of the checks that hold for the defaults only and were left out.
+    """
+
+    id: str
+    title: str
+    caption: str
+    pictures: Mapping[str, Path]
+    data: Path
+    provenance: Path
+    checks: tuple[Measured, ...]
+    not_applicable: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Name for readers: "Figure 3", or "Growth" for a figure that is not in the paper."""
+        return f"Figure {self.id}" if self.id.isdigit() else self.id.capitalize()
+
+    @property
+    def png(self) -> Path:
+        """The picture as PNG."""
+        return self.pictures["png"]
+
+    @property
+    def pdf(self) -> Path:
+        """The picture as PDF."""
+        return self.pictures["pdf"]
+
+    @property
+    def as_claimed(self) -> bool:
+        """Whether the data pass every claim that applies and reject every wrong theory."""
+        return all(check.as_expected for check in self.checks)
 
 
 def formats_of(formats: Sequence[str]) -> tuple[str, ...]:

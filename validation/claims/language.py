@@ -1,6 +1,21 @@
 """The words in which claims are written: instances, conditions, runs, linear algebra, numbers, properties, claims."""
 
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.validation.claims._shared import (
+    INDEPENDENT,
+    INDEPENDENT_ATTENTION,
+    INFINITE_LENGTH,
+    LARGE_VOCABULARY,
+    MUCH_LARGER,
+    ONE_COMMON_TOKEN,
+    ONE_QUERY,
+    OVERLAPPING,
+    OWN_NEXT_TOKENS,
+    SEVERAL_CLASSES,
+    UNIFORM,
+    WEAK_CORRELATION,
+    ZERO_START,
+)
 from snapdyn.validation.dense_algebra import (
     EPS,
     IDENTITY_ERROR,
@@ -19,21 +34,6 @@ from snapdyn.validation.measured import Measured
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim, Headline
-from snapdyn.validation.requirements import (
-    INDEPENDENT,
-    INDEPENDENT_ATTENTION,
-    INFINITE_LENGTH,
-    LARGE_VOCABULARY,
-    MUCH_LARGER,
-    ONE_COMMON_TOKEN,
-    ONE_QUERY,
-    OVERLAPPING,
-    OWN_NEXT_TOKENS,
-    SEVERAL_CLASSES,
-    UNIFORM,
-    WEAK_CORRELATION,
-    ZERO_START,
-)
 from snapdyn.validation.rungs.run import (
     CLOSED,
     DESCENT,
@@ -54,7 +54,7 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.runs import flow, limited, most_evaluations, noise, resolution
+from snapdyn.validation.search.instance_runs import flow, limited, most_evaluations, noise, resolution
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [

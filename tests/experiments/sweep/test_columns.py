@@ -1,6 +1,6 @@
 """The table of the cells of a sweep."""
 
-from snapdyn.experiments.sweep.table import table
+from snapdyn.experiments.sweep.columns import table
 from snapdyn.validation.grid import design_of
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn.core.errors import InputError
-from snapdyn.explorer.settings import (
+from snapdyn.explorer.sliders import (
     NUM_DISTINCT,
     NUM_OVERLAPS,
     STEPS,
