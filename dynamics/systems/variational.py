@@ -19,7 +19,6 @@ from snapdyn.core.memory import require_memory, scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, mean_field, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.layout import Layout, build_layout
@@ -58,26 +57,6 @@ def sensitivity(
         for i in range(slots, size):
             change[i] += of_rates[k, 0] * rate[i]
     return loss
-
-
-@kernel(fastmath=EXACT, nogil=True)
-def sensitivity_steps(
-    arguments: Any,
-    state: Floats,
-    velocity: Floats,
-    change: Floats,
-    reals: Floats,
-    size: float,
-    momentum: float,
-    schedule: Floats,
-    steps: Any,
-    record: Any,
-    saved: Floats,
-) -> Any:
-    """As `explicit_steps`, for `sensitivity`; `arguments` are its arguments after out, and `reals`."""
-    return explicit_steps(
-        sensitivity, arguments[:-1], state, velocity, change, reals, size, momentum, schedule, steps, record, saved
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,10 +145,6 @@ class MeanFieldSensitivity(SensitivitySystem):
     """
 
     compiled = integrator_of(sensitivity)
-
-    @property
-    def stepper(self) -> Any:
-        return sensitivity_steps
 
     def __init__(self, base: MeanField, directions: list[Direction]) -> None:
         super().__init__(base, directions)
