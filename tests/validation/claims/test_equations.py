@@ -8,7 +8,8 @@ import pytest
 from snapdyn import analytic
 from snapdyn.analytic.symbolic import derivations
 from snapdyn.dynamics.classes.synthetic import token_table
-from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Evidence, equations
+from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Evidence
+from snapdyn.validation.claims import equations
 from snapdyn.validation.claims.equations import NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
 from tests.helpers import ROOT
 
