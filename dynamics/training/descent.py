@@ -406,11 +406,10 @@ def sgd(
     single, seeds = seed_list(seed)
     if record is None and isinstance(steps, int):
         require_memory(f"the records of {len(seeds)} seeds", 16.0 * steps * len(seeds), "fewer seeds, or a record")
-    runs = [
-        SGD(classes, eta_Y, eta_Z, steps, batch_size, seq_len, momentum, optimizer, init, each, record, **settings)
-        for each in seeds
-    ]
-    trajectories = sgd_runs(runs, threads)
+    first = SGD(
+        classes, eta_Y, eta_Z, steps, batch_size, seq_len, momentum, optimizer, init, seeds[0], record, **settings
+    )
+    trajectories = sgd_runs([first.with_seed(each) for each in seeds], threads)
     return trajectories[0] if single else trajectories
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,6 +82,12 @@ class SGDSettings:
                 f"expected batch_size=None and Y(0) = 0 for reduce=True (draws break symmetries), received batch_size="
                 f"{self.batch_size}{'' if self.decoder_starts_at_zero else ' and another Y(0)'}; use reduce='auto'"
             )
+
+    def with_seed(self, seed: int) -> Self:
+        """The same settings with another seed, which is checked; the others are not checked again."""
+        other = copy.copy(self)
+        object.__setattr__(other, "seed", seed)
+        return other
 
     @property
     def num_decoder_rows(self) -> int:

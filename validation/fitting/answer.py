@@ -10,11 +10,10 @@ import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.fitting.bootstrap import (
-    DRAWN,
-    DRAWN_PER_SEED,
     DRAWS,
+    FEWEST_RUNS,
     LEVEL,
-    REFERENCE,
+    RUNS_PER_SEED,
     Judgement,
     Noise,
     judged,
@@ -122,9 +121,9 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
         residuals = records.flat(problem.values - curves)
         return noise_of_seeds(residuals, 1.0 / problem.plain, records, changes, J), shift
     rounding = theory.rounding(x, DRAWS)
-    runs = theory.simulated(x, REFERENCE + max(DRAWN, DRAWN_PER_SEED * len(problem.values)), progress)
+    runs = theory.simulated(x, max(FEWEST_RUNS, RUNS_PER_SEED * len(problem.values)), progress)
     if problem.shifts:
-        shift = runs[:REFERENCE].mean(axis=0) - curves
+        shift = runs.mean(axis=0) - curves
     rounded = records.flat(np.broadcast_to(rounding, (len(rounding), *curves.shape)))
     return noise_of_runs(records.flat(runs), rounded, records, changes, J), shift
 

@@ -17,9 +17,10 @@ from numpy.polynomial import legendre
 
 from snapdyn.dynamics.classes.table import Floats, Ints
 
-# Runs that give weights and the expected curve, and runs whose noise is drawn: the second are new ones, so that a trace
-# is compared with runs that had as little influence on the weights as itself.
-REFERENCE, DRAWN, DRAWN_PER_SEED = 300, 300, 8
+# Runs that give the weights, and further ones whose noise is drawn: a trace is compared with runs that had as little
+# influence on the weights as itself. The expected curve is the mean of all runs. Its error is a part of the noise, which
+# for a trace of many seeds must stay a small part.
+REFERENCE, FEWEST_RUNS, RUNS_PER_SEED = 300, 600, 60
 DRAWS = 999  # means of several seeds
 MOST_SIGNS = 10  # seeds up to which all choices of signs are taken
 DEGREES, DIRECTIONS = 6, 4  # of smooth contrasts: polynomials of ln t, and directions of the observables
@@ -127,7 +128,7 @@ def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floa
     covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = np.asarray(np.linalg.solve(np.linalg.cholesky(covariance), contrasts))
-    draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights)
+    draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights, len(runs))
     draws = draws + rounding[: len(draws)]
     return Noise(whitening, whitening, J, draws, draws)
 
@@ -162,19 +163,19 @@ def estimator(weights: Floats, J: Floats) -> Floats:
     return inverse @ weights if weights.ndim == 2 else inverse * weights
 
 
-def _drawn_means(centred: Floats, weights: Floats) -> Floats:
-    """Noise of means of as many seeds as a trace has, (draws, n), from single runs (B, n) about their own mean.
+def _drawn_means(centred: Floats, weights: Floats, runs: int) -> Floats:
+    """Noise of means of as many seeds as a trace has, (draws, n), from B of all runs (B, n) about their own mean.
 
-    The mean of the trace minus that of the reference runs has the variance s^2 (w + 1/REFERENCE), w the sum of the
-    squared weights; means of runs without replacement have s^2 (w - 1/B) about the mean of all B.
+    The mean of the trace minus that of all runs has the variance s^2 (w + 1/runs), w the sum of the squared weights;
+    means of runs without replacement have s^2 (w - 1/B) about the mean of all B.
     """
-    seeds, runs = len(weights), len(centred)
+    seeds, drawn = len(weights), len(centred)
     w = (weights**2).sum(axis=0)
-    factor = np.sqrt((w + 1.0 / REFERENCE) / (w - 1.0 / runs))
+    factor = np.sqrt((w + 1.0 / runs) / (w - 1.0 / drawn))
     if seeds == 1:
         return centred * factor
     rng = np.random.default_rng(SEED)
-    chosen = np.array([rng.choice(runs, seeds, replace=False) for _ in range(DRAWS)])
+    chosen = np.array([rng.choice(drawn, seeds, replace=False) for _ in range(DRAWS)])
     means = np.zeros((DRAWS, centred.shape[1]))
     for seed in range(seeds):
         means += weights[seed] * centred[chosen[:, seed]]
