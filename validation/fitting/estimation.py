@@ -221,7 +221,7 @@ def _rivals(problem: Problem, answer: Answer) -> list[str]:
             continue
         if rise < LARGEST_RISE and np.abs(x - answer.x).max() > SAME:
             rivals.append(theory.in_words(x))
-    return rivals
+    return list(dict.fromkeys(rivals))
 
 
 def _largest(problem: Problem, answer: Answer) -> str:
