@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from snapdyn.validation.claims.reproduction.published import (
+from snapdyn.validation.claims.published import (
     FIGURE_4_ITERATIONS,
     PUBLISHED_SEEDS,
     figure_4_runs,

@@ -24,7 +24,7 @@ from snapdyn.figures.shared_runs import (
     tokens_of_group,
 )
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
-from snapdyn.validation.claims.reproduction.published import figure_4_runs
+from snapdyn.validation.claims.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
 
 TITLE = "Attention on Syn-Small, SGD and mean field"

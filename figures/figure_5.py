@@ -25,7 +25,7 @@ from snapdyn.figures.shared_runs import (
     tokens_of_group,
 )
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
-from snapdyn.validation.claims.reproduction.published import figure_4_runs
+from snapdyn.validation.claims.published import figure_4_runs
 
 TITLE = "Attention on Syn-Small with Adam"
 CAPTION = (

@@ -11,7 +11,7 @@ from snapdyn.figures.declaration import BatchSize, Momentum, Seeds, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.shared_runs import SEEDS, final_states
 from snapdyn.figures.style import CIRCLES, DOUBLE_COLUMN, Axes, Figure, curve_style, line_width
-from snapdyn.validation.claims.reproduction.published import against_published, published_cells
+from snapdyn.validation.claims.published import against_published, published_cells
 
 TITLE = "Entropy of attention on Syn-Medium against the ratio of the rates"
 CAPTION = (

@@ -18,7 +18,7 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.output import FORMAT
 from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import Axes, Figure, curve_style, line_width, new_figure, note_size
-from snapdyn.validation.claims.reproduction.published import (
+from snapdyn.validation.claims.published import (
     FIGURE_4,
     FIGURE_4_ITERATIONS,
     FIGURE_6,

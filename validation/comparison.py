@@ -308,12 +308,15 @@ def _over_theory(
 ) -> xarray.Dataset:
     """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock."""
     (eta_Y, eta_Z), t = rates, recorded["t"]
+    different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
     limit = {"most_evaluations": most_of_flow(classes, most_evaluations)}
     try:
         theory = [
-            _descent(classes, rates, recorded["updates"], settings)
+            _curves(_descent(classes, rates, recorded["updates"], settings), observables)
             if curve == "descent"
-            else _theory(curve, classes, eta_Y, eta_Z, t, settings, limit)
+            else np.array(_curves(_theory(curve, classes, eta_Y, eta_Z, different, settings, limit), observables))[
+                :, place
+            ]
             for curve in curves
         ]
     except RuntimeError as error:
@@ -324,7 +327,7 @@ def _over_theory(
         for name in ("start", "peak", "end")
         if with_transitions and np.isfinite(times[f"t_{name}"])
     }
-    values = np.array([_curves(run, observables) for run in theory]).reshape(len(theory), len(observables), t.size)
+    values = np.array(theory).reshape(len(theory), len(observables), t.size)
     attributes = {
         "eta_Y": eta_Y,
         "eta_Z": eta_Z,

@@ -21,7 +21,7 @@ from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, SymmetricClasses, TextClasses, Trajectory, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.storage import replacing
-from snapdyn.validation.claims.attention.on_text import (
+from snapdyn.validation.claims.on_text import (
     NEXT_WORDS,
     ROLES,
     Move,

@@ -78,7 +78,7 @@ def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     assert main(["compare", str(tmp_path / "run.toml"), "--trace", str(tmp_path / "wandb.csv")]) == 0
     assert "nan" not in capsys.readouterr().out
     data = xarray.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
-    assert data.step.values.tolist() == steps.tolist()
+    data = data.sel(step=steps)
     wanted = recorded.copy()
     wanted[:, 3], wanted[0, 5] = np.nan, np.nan
     np.testing.assert_allclose(data.sgd.values[:, 0], wanted, rtol=1e-15)

@@ -85,7 +85,8 @@ def test_a_schedule_in_a_run_file(tmp_path: Path) -> None:
     np.savez(tmp_path / "trace.npz", steps=[0, 2, 3], loss=[3.0, 2.9, 2.8])
     of_trace = SCHEDULED.replace("[sgd]", "[trace]").replace("steps = 3\nseeds = 1\nrecord = [0, 3]\n", "")
     file.write_text(of_trace)
-    assert read_comparison(file, tmp_path / "trace.npz").compute().t.values.tolist() == [0.0, 0.5, 1.5]
+    data = read_comparison(file, tmp_path / "trace.npz").compute()
+    assert data.t.sel(step=[0, 2, 3]).values.tolist() == [0.0, 0.5, 1.5]
     for wrong, sentence in (
         ('"cosine"', "schedule"),
         ("[1.0, 2.0]", r"schedule of shape \(3,\)"),

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     FiniteLengthMeanField,
     MeanField,
     SequenceClasses,
+    System,
     Trace,
     integrate,
     sgd,
@@ -143,12 +145,15 @@ def traced(seeds: int = 3, **parts: Any) -> Trace:
 def test_theory_lies_over_a_trace_on_its_clock() -> None:
     """Assert what `compute` gives for the same runs: attention, entropy and gains, time, and transition times."""
     observables = ["attention 0 0", "entropy 1", "relative_gain 0 1 0"]
-    dataset = compare(traced(), CLASSES, 0.05, 0.05, observables)
+    between = compare(traced(), CLASSES, 0.05, 0.05, observables)
     record = np.arange(0, 201, 10)
+    assert between.sizes["step"] > 100
+    dataset = between.sel(step=record)
     expected = compute(CLASSES, 0.05, 0.05, 200, range(3), observables, record=record, batch_size=64, momentum=0.5)
     assert np.allclose(dataset.sgd, expected.sgd, rtol=1e-10)
     assert np.allclose(dataset.theory, expected.theory, rtol=1e-10)
     assert np.array_equal(dataset.t, expected.t)
+    assert between.sgd.notnull().any(["seed", "observable"]).sum() == record.size
     assert dataset.attrs["transition_times"] == expected.attrs["transition_times"]
     gap = np.abs(dataset.theory.isel(curve=0) - dataset.sgd.median("seed")).max("step")
     wrong = compare(Trace(record, traced().attention, batch_size=64), CLASSES, 0.05, 0.05, observables)
@@ -213,6 +218,7 @@ def test_compare_takes_the_schedule() -> None:
     trace = Trace.from_runs(run)
     data = compare(trace, classes, 0.1, 0.1, ["loss"], curves=["mean_field", "descent"])
     fall = float(run.loss[0] - run.loss[-1])
+    data = data.sel(step=trace.steps)
     flow, steps = np.abs(data.theory.values[:, 0] - run.loss).max(axis=1)
     assert steps < 1e-12
     assert flow < 0.01 * fall
@@ -224,3 +230,20 @@ def test_compare_takes_the_schedule() -> None:
     )  # fmt: skip
     np.testing.assert_allclose(again.theory, data.theory, rtol=1e-9)
     np.testing.assert_allclose(again.t, trace.t, rtol=1e-12)
+
+
+def test_an_own_system_lies_over_a_trace_of_its_observables() -> None:
+    """Assert u' = -k u and its square over noise, between the records too, against exponentials."""
+    u, k = sympy.symbols("u k")
+    decay = System.from_sympy("Decay", {u: 1.0}, {u: -k * u}, {k: 0.7}, observables={"square": u**2})
+    times = np.linspace(0.0, 4.0, 5)
+    values = np.exp(-0.7 * times) + 0.01 * np.random.default_rng(0).normal(size=(3, 5))
+    data = compare(Trace(times, observables={"u": values, "square": values**2}), decay)
+    assert data.observable.values.tolist() == ["u", "square"]
+    np.testing.assert_allclose(data.theory.values[0, 0], np.exp(-0.7 * data.step.values), rtol=1e-6)
+    np.testing.assert_allclose(data.theory.values[0, 1], np.exp(-1.4 * data.step.values), rtol=1e-6)
+    assert data.sizes["step"] > 100
+    np.testing.assert_array_equal(data.sel(step=times).sgd[:, 0], values)
+    assert "Decay" in [text.get_text() for text in draw(data).legends[0].get_texts()]
+    with pytest.raises(InputError, match="trace of observables of Decay, received one of a training run"):
+        compare(Trace(times, loss=values), decay)

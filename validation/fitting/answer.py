@@ -27,6 +27,7 @@ from snapdyn.validation.fitting.theories import Progress, least_deviation
 REACH = 5.0  # factor from the start within which a search stays
 SAME = 0.1  # distance of minima that are one
 ROUNDS, NEAR = 3, 0.5  # of simulated runs, until the estimates move by less than this times their errors
+HOPELESS = 1e4  # squares of whitened residuals, 1 for a right theory, beyond which no further runs are simulated
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
 GRID = 200  # times at which the change of the theory is followed
 PROGRESS_OF_BUMPS, WIDTH = (0.25, 0.5, 0.75), 0.7  # where smooth misfits lie, and their width in ln t
@@ -100,6 +101,9 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
         before = x
         x, at_limit = least(problem, noise.weights, shift, before)
         far |= at_limit
+        left = weighted(noise.weights, problem.mean - problem.records.flat(problem.theory.curves(x) + shift))
+        if square_of(left) > HOPELESS * left.size:
+            break
         if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance(noise.weights)))).all():
             break
     answer = _judged(problem, x, noise, shift, noise.weights, minima, far)

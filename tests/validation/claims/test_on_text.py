@@ -16,7 +16,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_medium,
 )
-from snapdyn.validation.claims.attention.on_text import (
+from snapdyn.validation.claims.on_text import (
     ROLES,
     assumption_2,
     theorem_2_on,

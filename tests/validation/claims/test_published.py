@@ -6,7 +6,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from snapdyn.validation.claims.reproduction.published import (
+from snapdyn.validation.claims.published import (
     distinct_entropy,
     figure_6,
     published_cells,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.validation.claims.language import SGD, Claim, Floats, Measured, Property
-from snapdyn.validation.claims.reproduction.published import (
+from snapdyn.validation.claims.published import (
     PUBLISHED_SEEDS,
     Cell,
     against_published,

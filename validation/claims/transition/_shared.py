@@ -33,7 +33,7 @@ from snapdyn.validation.claims.language import (
     Requirement,
     flow,
 )
-from snapdyn.validation.claims.reproduction.published import distinct_entropy, figure_6_runs, published_cells
+from snapdyn.validation.claims.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.claims.sample_classes import dominant_token
 from snapdyn.validation.claims.transition._growth_bounds import EqualClasses
 

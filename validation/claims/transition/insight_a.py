@@ -21,7 +21,7 @@ from snapdyn.validation.claims.language import (
     flow,
     run_on_rung,
 )
-from snapdyn.validation.claims.reproduction.published import FIGURE_6, figure_6_runs
+from snapdyn.validation.claims.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.claims.sample_classes import equal_overlap
 from snapdyn.validation.claims.transition._shared import NOT_FASTER, changed
 from snapdyn.validation.grid import Grid
