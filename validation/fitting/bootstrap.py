@@ -20,7 +20,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints
 # Runs that give the weights, and further ones whose noise is drawn: a trace is compared with runs that had as little
 # influence on the weights as itself. The expected curve is the mean of all runs. Its error is a part of the noise, and
 # must stay small for a trace of many seeds.
-REFERENCE, FEWEST_RUNS, RUNS_PER_SEED = 300, 600, 60
+REFERENCE, FEWEST_RUNS, RUNS_PER_SEED = 300, 900, 60
 DRAWS = 999  # means of several seeds
 MOST_SIGNS = 10  # seeds up to which all choices of signs are taken
 DEGREES, DIRECTIONS = 6, 4  # of smooth contrasts: polynomials of ln t, and directions of the observables

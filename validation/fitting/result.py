@@ -34,7 +34,7 @@ class Fit:
         Correlation of the estimates, in the order of `estimates`.
     p_value : float
         Share of simulated traces of this theory whose residuals, after a fit of their own, are as large; at least
-        1/301 for one seed and 1/1000 for several.
+        1/601 for one seed and 1/1000 for several.
     visible_misfit : float
         Smooth misfit that the test notices in 95 of 100 traces of this design, as a share of the change of the curves
         since t = 0, after the fit of the free parameters: the largest of three, early, in the middle and late.
