@@ -127,7 +127,6 @@ def test_what_else_was_tried_is_said() -> None:
             result = fit(trace, THREE)
         assert not result.describes
         assert any(sentence in each for each in result.warnings), result.warnings
-    assert fit(cases["classes 0 and 1 exchanged"], THREE).describes is False
     moved = Trace([0, *record], loss=[runs[0].loss[0], *runs[0].loss], batch_size=4, seq_len=100)
     with pytest.warns(IdentifiabilityWarning, match="away from the start of this theory"):
         fit(moved, SequenceClasses(THREE.P, THREE.query, vocab_size=3000))
@@ -289,7 +288,7 @@ def test_more_records_see_more_and_every_value_counts() -> None:
         found.append(fit(trace, CLASSES, **start).visible_misfit)
     assert found[2] < found[1] < found[0] < 0.1
     blank = attention.copy()
-    blank[1:, 3:8], blank[0, 20:], blank[2, :, 0] = np.nan, np.nan, np.nan  # records, the end of a run, a class
+    blank[1:, 3:8], blank[0, 20:], blank[2, 4:, 0] = np.nan, np.nan, np.nan  # records, the end of a run, a class
     result = fit(Trace(record, blank, batch_size=32, seq_len=math.inf), CLASSES, **start)
     assert result.describes
     assert found[2] < result.visible_misfit
