@@ -193,6 +193,11 @@ def compare(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
     if isinstance(classes, System):
+        if eta_Y is not None or eta_Z is not None or tuple(curves) != ("mean_field",):
+            raise InputError(
+                "expected neither rates nor curves beside an own system, received some; leave them out, and set "
+                "parameters with with_parameters"
+            )
         return _over_system(trace, classes, observables)
     trace = trace.for_classes(classes)
     if observables is None:

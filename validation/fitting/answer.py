@@ -8,10 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from snapdyn.core.errors import InputError
+from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.fitting.bootstrap import (
     DRAWS,
     FEWEST_RUNS,
+    FLOOR,
     LEVEL,
     RUNS_PER_SEED,
     Judgement,
@@ -22,9 +25,10 @@ from snapdyn.validation.fitting.bootstrap import (
     weighted,
 )
 from snapdyn.validation.fitting.problem import SMALLEST_CHANGE, Problem
-from snapdyn.validation.fitting.theories import Progress, least_deviation
+from snapdyn.validation.fitting.theories import LINEAR, Progress, least_deviation
 
 REACH = 5.0  # factor from the start within which a search stays
+SMALLEST_SHARE = 1e-6  # change of a column, in its unit, below which its error is that of this change
 SAME = 0.1  # distance of minima that are one
 ROUNDS, NEAR = 3, 0.5  # of simulated runs, until the estimates move by less than this times their errors
 HOPELESS = 1e4  # squares of whitened residuals, 1 for a right theory, beyond which no further runs are simulated
@@ -120,16 +124,25 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
     theory, records = problem.theory, problem.records
     curves, derivatives = theory.curves(x), theory.derivatives(x)
     J, changes = records.flat(derivatives).T, np.concatenate([[curves - theory.start(x)], derivatives])
+    if idle := [name for name, each in zip(theory.free, J.T, strict=True) if not each.any()]:
+        raise InputError(
+            f"expected a trace that depends on {idle[0]}, received {', '.join(sorted(set(problem.names))[:3])}, which "
+            "does not; leave it out of free"
+        )
+    change = np.abs(changes[0]).max(axis=0)
+    floor = FLOOR * np.maximum(change, SMALLEST_SHARE * problem.unit)[records.column]
     shift = np.zeros_like(curves)
     if problem.errors == "seeds":
         residuals = records.flat(problem.values - curves)
-        return noise_of_seeds(residuals, 1.0 / problem.plain, records, changes, J), shift
+        return noise_of_seeds(residuals, 1.0 / problem.plain, floor, records, changes, J), shift
+    count = max(FEWEST_RUNS, RUNS_PER_SEED * len(problem.values))
+    require_memory(f"{count} simulated runs", 8.0 * (count + 5 * DRAWS) * curves.size, "fewer records or seeds")
     rounding = theory.rounding(x, DRAWS)
-    runs = theory.simulated(x, max(FEWEST_RUNS, RUNS_PER_SEED * len(problem.values)), progress)
+    runs = theory.simulated(x, count, progress)
     if problem.shifts:
         shift = runs.mean(axis=0) - curves
     rounded = records.flat(np.broadcast_to(rounding, (len(rounding), *curves.shape)))
-    return noise_of_runs(records.flat(runs), rounded, records, changes, J), shift
+    return noise_of_runs(records.flat(runs), rounded, floor, records, changes, J), shift
 
 
 def least(problem: Problem, weights: Floats, shift: Floats, start: Floats) -> tuple[Floats, bool]:
@@ -181,7 +194,8 @@ def profile_of(problem: Problem, answer: Answer, name: str) -> tuple[Floats, Flo
     shift = answer.expected - theory.curves(x)
     j, middle = theory.free.index(name), POINTS // 2
     others = [i for i in range(x.size) if i != j]
-    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * math.sqrt(answer.covariance[j, j]), np.log(LARGEST_FACTOR))
+    largest = np.inf if theory.scales[name] is LINEAR else np.log(LARGEST_FACTOR)
+    offsets = np.linspace(-1.0, 1.0, POINTS) * min(4.0 * math.sqrt(answer.covariance[j, j]), largest)
     points, squares = np.tile(x, (POINTS, 1)), np.full(POINTS, np.inf)
     points[:, j] += offsets
     for k in (*range(middle, -1, -1), *range(middle + 1, POINTS)):

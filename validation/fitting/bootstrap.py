@@ -24,7 +24,7 @@ REFERENCE, FEWEST_RUNS, RUNS_PER_SEED = 300, 900, 60
 DRAWS = 999  # means of several seeds
 MOST_SIGNS = 10  # seeds up to which all choices of signs are taken
 DEGREES, DIRECTIONS = 6, 4  # of smooth contrasts: polynomials of ln t, and directions of the observables
-FLOOR = 1e-6  # smallest standard deviation, as a share of the largest change
+FLOOR = 1e-6  # error of every value beside its noise (integration, rounding), as a share of the change of its column
 RIDGE = 1e-8  # relative, on the covariance of contrasts: noise that cancels to more digits is rounding
 LEVEL, POWER = 0.05, 0.95
 TRIALS = 200  # draws with which the power is computed
@@ -72,6 +72,8 @@ class Noise:
         Noise of the mean of the seeds, with which the residuals are compared.
     scatter : (B, n) array
         Noise of the mean of the seeds, from which the errors of estimates follow.
+    floor : (n,) array
+        Errors that every value has beside its noise.
     """
 
     weights: Floats
@@ -79,6 +81,7 @@ class Noise:
     J: Floats
     draws: Floats
     scatter: Floats
+    floor: Floats
 
     def covariance(self, weights: Floats) -> Floats:
         """Covariance (k, k) of the estimates that minimise the square of `weights` (q, n) times the residuals."""
@@ -102,7 +105,7 @@ class Judgement:
     s: Floats
 
 
-def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+def noise_of_runs(runs: Floats, rounding: Floats, floor: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
     """Noise from simulated runs.
 
     Parameters
@@ -111,6 +114,8 @@ def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floa
         Recorded values of simulated runs.
     rounding : (DRAWS or 1, n) array
         What the digits of the trace add to the mean of its seeds. (Seeds that hardly differ are rounded alike.)
+    floor : (n,) array
+        Errors that every value has beside its noise.
     records : Records
     curves : (c, N, m) array
         Curves whose directions in the space of observables the contrasts take: changes and derivatives.
@@ -122,28 +127,33 @@ def noise_of_runs(runs: Floats, rounding: Floats, records: Records, curves: Floa
     """
     reference, drawn = runs[:REFERENCE], runs[REFERENCE:]
     share = (records.weights**2).sum(axis=0)
-    s = np.sqrt(share * reference.var(axis=0, ddof=1) + rounding.var(axis=0))
+    s = np.sqrt(share * reference.var(axis=0, ddof=1) + rounding.var(axis=0) + floor**2)
     contrasts = smooth_contrasts(records, curves, s, J)
     covariance = np.cov(np.sqrt(share) * reference @ contrasts.T, rowvar=False)
     covariance = np.atleast_2d(covariance) + np.atleast_2d(np.cov(rounding @ contrasts.T, rowvar=False, ddof=0))
+    covariance += (contrasts * floor**2) @ contrasts.T
     covariance += RIDGE * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     whitening = np.asarray(np.linalg.solve(np.linalg.cholesky(covariance), contrasts))
     draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights, len(runs))
-    draws = draws + rounding[: len(draws)]
-    return Noise(whitening, whitening, J, draws, draws)
+    errors = floor * np.random.default_rng(SEED).normal(size=draws.shape)
+    draws = draws + rounding[: len(draws)] + errors
+    return Noise(whitening, whitening, J, draws, draws, floor)
 
 
-def noise_of_seeds(residuals: Floats, unit: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+def noise_of_seeds(
+    residuals: Floats, unit: Floats, floor: Floats, records: Records, curves: Floats, J: Floats
+) -> Noise:
     """Noise from the residuals (R, n) of the seeds at the estimates: each is as likely with the other sign.
 
     The standard deviations in which the statistics are measured are those of all signs, the same whatever the signs
-    are, so the test is exact for any noise that is symmetric. Estimates are those of plain least squares, in the `unit`
-    (n,) of the values: weights from few seeds would make their errors too small.
+    are. So the test is exact for noise that is symmetric about the theory, up to the linearised refit. Estimates are
+    those of plain least squares, in the `unit` (n,) of the values: weights from few seeds would make their errors too
+    small.
     """
     R, centred = len(residuals), residuals - residuals.mean(axis=0)
-    noise = Noise(1.0 / unit, np.zeros((0, unit.size)), J, np.zeros((0, unit.size)), centred / np.sqrt(R))
+    noise = Noise(1.0 / unit, np.zeros((0, unit.size)), J, np.zeros((0, unit.size)), centred / np.sqrt(R), floor)
     left = noise.left(residuals)
-    contrasts = smooth_contrasts(records, curves, np.sqrt((left**2).mean(axis=0)), J)
+    contrasts = smooth_contrasts(records, curves, np.sqrt((left**2).mean(axis=0) + floor**2), J)
     size = np.sqrt(((left @ contrasts.T) ** 2).mean(axis=0))
     if R <= MOST_SIGNS:
         signs = np.array(list(product((1.0, -1.0), repeat=R)))
@@ -188,7 +198,6 @@ def smooth_contrasts(records: Records, curves: Floats, s: Floats, J: Floats) -> 
     `s` (n,) are the standard deviations in which values are measured.
     """
     N, m = curves.shape[1:]
-    s = np.hypot(s, FLOOR * float(np.abs(curves[0]).max()))
     span = np.ptp(records.log_t) or 1.0
     position = 2.0 * (records.log_t - records.log_t.min()) / span - 1.0
     in_time = legendre.legvander(position, min(DEGREES, np.unique(records.row).size) - 1).T
@@ -206,8 +215,7 @@ def smooth_contrasts(records: Records, curves: Floats, s: Floats, J: Floats) -> 
 def judged(noise: Noise, residuals: Floats, bumps: Floats) -> Judgement:
     """Test residuals (n,) of the mean of the seeds at the estimates; `bumps` (b, n) are misfits of the whole change."""
     drawn, found, bumps = (noise.left(values) for values in (noise.draws, residuals, bumps))
-    s = drawn.std(axis=0)
-    s = np.maximum(s, FLOOR * max(float(np.abs(bumps).max()), float(s.max())))
+    s = np.maximum(drawn.std(axis=0), noise.floor)
     null = _statistics(drawn / s, drawn @ noise.contrasts.T)
     own = np.sort(_smaller_rank(null, null))
     observed = _smaller_rank(_statistics((found / s)[None], (noise.contrasts @ found)[None]), null)[0]

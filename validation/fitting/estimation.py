@@ -135,6 +135,18 @@ def fit(
     optional_function("progress", progress)
     whole("records", records, FEWEST_RECORDS)
     if isinstance(classes, System):
+        given: dict[str, Any] = {
+            "eta_Y": eta_Y,
+            "eta_Z": eta_Z,
+            "common_probability": common_probability,
+            "quantity": quantity,
+        }
+        given |= {"z_initial": z_initial, "system": None if system is MeanField else system}
+        if beside := [name for name, value in given.items() if value is not None]:
+            raise InputError(
+                f"expected no {beside[0]} beside an own system, received it; leave it out, and set parameters with "
+                "with_parameters"
+            )
         problem = problem_of_own(trace, classes, free, errors, records)
     else:
         problem = problem_of_classes(
@@ -173,7 +185,10 @@ def fit(
         trajectory=theory.trajectory(x),
         scales=theory.scales,
         profiler=partial(profile_of, problem, answer),
-        not_quadratic=bool((deviations > LARGEST_RELATIVE_ERROR).any()),
+        not_quadratic=any(
+            deviation > LARGEST_RELATIVE_ERROR and theory.scales[name] is not LINEAR
+            for name, deviation in zip(theory.free, deviations, strict=True)
+        ),
         warnings=sentences,
     )
 

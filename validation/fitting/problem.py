@@ -156,7 +156,7 @@ def problem_of_own(trace: Trace, system: System, free: Any, errors: Any, most_re
             f"expected a trace of observables of {own.name}, received one of a training run; build it with "
             "Trace(steps, observables={name: values})"
         )
-    listed = (free,) if isinstance(free, str) else tuple(free)
+    listed = (free,) if isinstance(free, str) else tuple(free) if isinstance(free, (list, tuple)) else ()
     numbers = {name: value for name, value in own.parameters.items() if isinstance(value, (int, float))}
     list_of("free", listed, str, at_least=1, different=True)
     for name in listed:
@@ -184,7 +184,7 @@ def problem_of_own(trace: Trace, system: System, free: Any, errors: Any, most_re
         records=records_of(values[:, rows], theory.t),
         errors="simulation" if callable(errors) else "seeds",
         names=list(trace.observables),
-        unit=np.nan_to_num(np.nanmax(values, axis=(0, 1)) - np.nanmin(values, axis=(0, 1))) + 1e-300,
+        unit=_unit(values),
         starts=[theory.coordinates(numbers)],
         at_zero=_at_zero(values, trace.t),
         clock="t is the recorded step, the time of the system",
@@ -194,6 +194,14 @@ def problem_of_own(trace: Trace, system: System, free: Any, errors: Any, most_re
     )
     _check_values(problem)
     return problem
+
+
+def _unit(values: Floats) -> Floats:
+    """Range of each column (m,) of values (R, N, m); its largest value where it stays the same, 1 where this is 0."""
+    lowest, highest = np.nanmin(values, axis=(0, 1)), np.nanmax(values, axis=(0, 1))
+    size = np.maximum(np.abs(lowest), np.abs(highest))
+    unit = np.where(highest - lowest > SMALLEST_CHANGE * size, highest - lowest, size)
+    return np.where(unit > 0, unit, 1.0)
 
 
 def _chosen_rows(values: Floats, t: Floats, most: int, quantity: str) -> Ints:

@@ -11,7 +11,7 @@ from snapdyn.core.errors import choice, positive
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.fitting.bootstrap import LEVEL
-from snapdyn.validation.fitting.theories import LOGARITHM, ODDS, Scale
+from snapdyn.validation.fitting.theories import LINEAR, LOGARITHM, ODDS, Scale
 
 # A misfit that the test overlooks, over the change of the curves: above this share the answer is "not testable".
 LARGEST_MISFIT = 0.5
@@ -179,6 +179,7 @@ class Fit:
 
         If the trace hardly determines a parameter, its interval comes from the profile. An end is then 0 or inf if the
         profile, which extends at most 4 standard errors and a factor 30 from the estimate, does not rise enough.
+        Of a theory that does not describe the trace they say nothing about parameters of the trace.
 
         Parameters
         ----------
@@ -201,7 +202,7 @@ class Fit:
         quantile = float(stdtrit(self.num_seeds - 1, p) if self.errors == "seeds" else ndtri(p))
         found: dict[str, tuple[float, float]] = {}
         for name, value in self.estimates.items():
-            if self.not_quadratic:
+            if self.not_quadratic and self.scales[name] is not LINEAR:
                 found[name] = _below(*self.profile(name), quantile**2)
                 continue
             scale = self.scales[name]

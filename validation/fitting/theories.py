@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import expit, logit  # importing scipy.stats takes half a second
 
-from snapdyn.core.errors import InputError
+from snapdyn.core.errors import InputError, finite_array
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.systems.base import System
@@ -103,7 +103,7 @@ class Theory:
     def trajectory(self, x: Floats) -> Trajectory | None:
         """Run of the flow at the records; None where it cannot be integrated though finite steps can."""
         try:
-            return whole_run(self.build(x), self.t, **PRECISION)
+            return whole_run(self.build(x), np.unique(self.t), **PRECISION)
         except RuntimeError:
             return None
 
@@ -157,18 +157,21 @@ class ClassTheory(Theory):
 
     def curves(self, x: Floats) -> Floats:
         """Expected curves: those of steps on the expected gradient where these are few, else those of the flow."""
-        return self._observed(self._expected(x))
-
-    def _expected(self, x: Floats) -> Trajectory:
         if self.makes_steps:
-            return self._trained(x, batch_size=None)[0]
-        return whole_run(self.build(x), self.t, **PRECISION)
+            return self._observed(self._trained(x, batch_size=None)[0])
+        return self.flow(x, self.t)
 
     def rounding(self, x: Floats, draws: int) -> Floats:
-        return observations.rounding(self._expected(x), self.quantity, self.digits, draws)
+        different, place = np.unique(self.t, return_inverse=True)
+        if self.makes_steps:
+            return observations.rounding(self._trained(x, batch_size=None)[0], self.quantity, self.digits, draws)
+        run = whole_run(self.build(x), different, **PRECISION)
+        found = observations.rounding(run, self.quantity, self.digits, draws)
+        return found[:, place] if len(found) > 1 else found
 
     def flow(self, x: Floats, t: Floats) -> Floats:
-        return self._observed(whole_run(self.build(x), t, **PRECISION))
+        different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
+        return self._observed(whole_run(self.build(x), different, **PRECISION))[place]
 
     def simulated(self, x: Floats, runs: int, progress: Progress | None = None) -> Floats:
         found: list[Floats] = []
@@ -268,8 +271,8 @@ class OwnTheory(Theory):
                     f"{', '.join(map(str, made)) if isinstance(made, Mapping) else type(made).__name__}; return one "
                     "array for each observable of the trace"
                 )
-            values = {name: np.asarray(made[name], dtype=float) for name in self.names}
-            short = [name for name, each in values.items() if each.ndim != 1 or each.size < size]
+            values = {name: finite_array(f"{name} of the process", made[name], ("steps",)) for name in self.names}
+            short = [name for name, each in values.items() if each.size < size]
             if short:
                 raise InputError(
                     f"expected {short[0]} of the process at every step of the trace, received an array of shape "
@@ -285,7 +288,7 @@ class OwnTheory(Theory):
 
 
 def least_deviation(
-    theory: Theory, deviation: Callable[[Floats], Floats], start: Floats, reach: float = np.inf
+    theory: Theory, deviation: Callable[[Floats], Floats], start: Floats, reach: float
 ) -> tuple[Floats, bool]:
     """Coordinates of the least square of `deviation` of the curves (N, m), a linear function, near a start.
 
