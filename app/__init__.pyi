@@ -12,14 +12,17 @@ from snapdyn.core.errors import (
 )
 from snapdyn.dynamics import (
     SGD as SGD,
+    Adam as Adam,
     ClassKind as ClassKind,
     Event as Event,
     FiniteLengthMeanField as FiniteLengthMeanField,
     FrozenDecoder as FrozenDecoder,
+    GradientDescent as GradientDescent,
     MeanField as MeanField,
     ModifiedDecoder as ModifiedDecoder,
     Sensitivity as Sensitivity,
     SequenceClasses as SequenceClasses,
+    SignDescent as SignDescent,
     SingleCommonToken as SingleCommonToken,
     SymmetricClasses as SymmetricClasses,
     System as System,

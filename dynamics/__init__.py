@@ -6,6 +6,7 @@ from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.integration.driver import integrate, integrate_many, whole_run
 from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.integration.stability import growth_of_differences
+from snapdyn.dynamics.rules import RULES, Adam, GradientDescent, SignDescent
 from snapdyn.dynamics.systems import SYSTEMS
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
@@ -26,19 +27,23 @@ from snapdyn.dynamics.training.transformer.trainer import train_transformer
 from snapdyn.dynamics.trajectories.trajectory import EventRecord, Trajectory, load
 
 __all__ = [
+    "RULES",
     "SGD",
     "SYSTEMS",
+    "Adam",
     "ClassKind",
     "Event",
     "EventRecord",
     "ExpansionWarning",
     "FiniteLengthMeanField",
     "FrozenDecoder",
+    "GradientDescent",
     "LinearConserved",
     "MeanField",
     "ModifiedDecoder",
     "Sensitivity",
     "SequenceClasses",
+    "SignDescent",
     "SingleCommonToken",
     "State",
     "SymmetricClasses",

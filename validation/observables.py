@@ -102,7 +102,7 @@ def transition_time(run: Trajectory) -> float:
         return transition_between(t, run.loss, classes.vocab_size)
     with np.errstate(all="ignore"):  # of rates so large that probabilities underflow
         loss = OBSERVABLES["class_loss"].values(run) @ classes.prior
-    if settings["optimizer"] != "adam":
+    if settings["optimizer"] == "sgd":
         t = momentum_clock(t, settings["momentum"], settings.get("schedule"))
     return transition_between(t, loss, classes.vocab_size)
 

@@ -6,6 +6,7 @@ from snapdyn.analytic.symbolic import (
     loss_gradient,
     orbit,
     overlapping_decoder,
+    rules,
     schedule,
     speed,
     stages,
@@ -29,6 +30,7 @@ MODULES = (
     transition,
     overlapping_decoder,
     schedule,
+    rules,
 )
 _BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items() if build.__module__ == module.__name__}
 

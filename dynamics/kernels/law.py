@@ -24,7 +24,7 @@ from snapdyn.dynamics.kernels.compilation import REASSOCIATE, Bools, Floats, Int
 from snapdyn.dynamics.kernels.elementary import exp_nonpositive, softmax_error
 
 LANES = 4  # numbers in a vector register; scratch for the entries of a class is rounded up to it
-WORK_ROWS = 5
+WORK_ROWS = 6
 TANGENT_ROWS = 8
 
 
@@ -118,10 +118,12 @@ def attention(n, state, lists, work):
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def add_gradient(state, out, entries, outputs, query, scale, speeds, work):
+def add_gradient(state, out, square, entries, outputs, query, scale, speeds, work):
     """Add the gradient of J = ln alpha[own] of one class or sequence to `out`, times `speeds` (of Y, of z); return -J.
 
     f is `scale` times work[0], (m,); work[1] is work[0] times the number of tokens. The other rows are scratch.
+    `square` receives what `out` does, with the squares of the gradient's values; None: nothing. It does not know the
+    residual connection, where the query token gets two terms.
     """
     c, counted, g, error, driven = work[0], work[1], work[2], work[3], work[4]
     slot, first, is_first = entries.slot, entries.first, entries.is_first
@@ -145,6 +147,8 @@ def add_gradient(state, out, entries, outputs, query, scale, speeds, work):
     speed = speeds[0] * shrink
     for j in range(C):
         driven[j] = speed * columns[j] * error[j]
+        if square is not None:
+            work[5, j] = driven[j] * error[j]
         error[j] *= number[j]
 
     overlap = 0.0
@@ -160,6 +164,9 @@ def add_gradient(state, out, entries, outputs, query, scale, speeds, work):
         else:
             for j in range(C):
                 out[place(value, at + j)] += change * driven[j]
+        if square is not None:
+            for j in range(C):
+                square[place(value, at + j)] += change * change * work[5, j]
     overlap *= scale
     if query.first >= 0:
         # g becomes d = (I - u u^T) g shrink, u = (f + e_q) shrink, and `overlap` f . d.
@@ -178,6 +185,9 @@ def add_gradient(state, out, entries, outputs, query, scale, speeds, work):
     speed = speeds[1] * scale
     for k in range(m):
         out[slot[k]] += speed * c[k] * (g[k] - scale * c[k] * overlap)
+        if square is not None:
+            drive = scale * c[k] * (g[k] - scale * c[k] * overlap)
+            square[slot[k]] += speeds[1] * drive * drive
     return loss
 
 
@@ -188,8 +198,21 @@ def mean_field(state, out, lists, rates, work):
     `lists` is a Structure, `rates` is (eta_Y, eta_Z). `work` (WORK_ROWS, W) is scratch, W at least the number of
     outputs of a class, and the number of entries of a class rounded up to `LANES`.
     """
+    return mean_gradient(state, out, None, lists, rates, work)
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def mean_gradient(state, out, square, lists, rates, work):
+    """As `mean_field`; `square`, (size,) or None, receives the mean square of the gradient of one class, for rates of 1.
+
+    A class is drawn with the prior, and all its sequences have one gradient (T infinite). The variance over classes of
+    the gradient of a batch of B is (square - out^2)/B.
+    """
     for i in range(lists.num_slots if lists.value is None else out.size):
         out[i] = 0.0
+    if square is not None:
+        for i in range(square.size):
+            square[i] = 0.0
     loss = 0.0
     for n in range(lists.share.size):
         scale = attention(n, state, lists, work)
@@ -199,9 +222,11 @@ def mean_field(state, out, lists, rates, work):
         outputs = Outputs(lists.value, lists.own[n], lists.number[seen], lists.columns[seen])
         query = Query(lists.query[n, 0], lists.query[n, 1], lists.query[n, 2] == 1)
         speeds = (rates[0] * share, rates[1] * share)
-        loss += share * add_gradient(state, out, entries, outputs, query, scale, speeds, work)
+        loss += share * add_gradient(state, out, square, entries, outputs, query, scale, speeds, work)
     for i in range(lists.copies.size):
         out[i] /= lists.copies[i]
+        if square is not None:
+            square[i] /= lists.copies[i]
     return loss
 
 

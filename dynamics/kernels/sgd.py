@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from snapdyn.dynamics.kernels.compilation import EXACT, REASSOCIATE, kernel
 from snapdyn.dynamics.kernels.elementary import exp_shifted
 from snapdyn.dynamics.kernels.law import Entries, Outputs, Query, Structure, add_gradient, attention, mean_field
-from snapdyn.dynamics.kernels.optimizers import is_updated
+from snapdyn.dynamics.kernels.rules import is_updated
 from snapdyn.dynamics.kernels.sampling import draw_classes, multinomial
 
 Floats = NDArray[np.float64]
@@ -126,7 +126,7 @@ def batch_gradient(stream, state, gradient, classes, seq_len, scratch):
             scale = attention(n, state, lists, work)
             entries = Entries(slot, lists.first[part], lists.is_first[part])
             query = Query(lists.query[n, 0], lists.query[n, 1], False)
-            of_class = add_gradient(state, gradient, entries, outputs, query, scale, (weight, weight), work)
+            of_class = add_gradient(state, gradient, None, entries, outputs, query, scale, (weight, weight), work)
             loss += weight * of_class
             continue
         while same > 0:
@@ -142,7 +142,7 @@ def batch_gradient(stream, state, gradient, classes, seq_len, scratch):
                 used, position = _tokens_that_occur(lists, n, f[:, a], places, work)
                 entries = Entries(places[0, :used], places[1, :used], lists.is_first[:used])
                 query = Query(lists.query[n, 0], position, False)
-                loss += add_gradient(state, gradient, entries, outputs, query, 1.0, (1.0 / B, 1.0 / B), work) / B
+                loss += add_gradient(state, gradient, None, entries, outputs, query, 1.0, (1.0 / B, 1.0 / B), work) / B
     return loss
 
 

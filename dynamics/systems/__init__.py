@@ -8,12 +8,14 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.own.symbolic import from_sympy
 from snapdyn.dynamics.systems.own.user_function import from_function
+from snapdyn.dynamics.systems.rule_flow import RuleFlow
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 
 __all__ = ["SYSTEMS"]
 
 System.from_sympy = staticmethod(from_sympy)
 System.from_function = staticmethod(from_function)
+MeanField.of_rule = RuleFlow
 
 SYSTEMS: Registry[type[System]] = Registry(
     "system",

@@ -269,6 +269,16 @@ class System(ABC):
         return None
 
     @property
+    def with_steps(self) -> System:
+        """The system whose state the steps of `descend` change; most often this one."""
+        return self
+
+    @property
+    def has_own_steps(self) -> bool:
+        """Whether the steps of `descend` are not along the rate, but those of a rule of descent."""
+        return False
+
+    @property
     def has_jacobian(self) -> bool:
         """Whether the system defines `write_jacobian_product`."""
         return type(self).write_jacobian_product is not System.write_jacobian_product

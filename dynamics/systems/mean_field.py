@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
+from snapdyn.dynamics.rules import GradientDescent, Optimizer, rules_of_layers
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
@@ -41,11 +42,16 @@ class MeanField(System):
         Initial logits, rows in increasing query id: a prior on attention. Default 0.
     residual : bool
         Residual connection: u_n = (f_n + e_psi(n))/|f_n + e_psi(n)|; the query token is a row of Y.
+    optimizer : rule or pair of rules
+        A rule of descent other than plain gradient descent (`GradientDescent` with momentum, `Adam`, `SignDescent`), or
+        a pair (rule of Y, rule of z): the system is then the `RuleFlow` of this rule, and t counts its updates.
+    batch_size, memory
+        Those of `RuleFlow`; without an effect on plain gradient descent.
 
     Raises
     ------
     InputError
-        Rates that are not positive, or classes whose state is too large for 32-bit indices.
+        Rates that are not positive, no rule of descent, or classes whose state is too large for 32-bit indices.
 
     Examples
     --------
@@ -61,6 +67,13 @@ class MeanField(System):
     compiled = integrator_of(mean_field, mean_field)
     reducible = True
     quotient: KindsQuotient | None = None  # of a reduced system
+    # Set by `snapdyn.dynamics.systems`, since the module of this class imports the present one.
+    of_rule: ClassVar[type[MeanField]]
+
+    def __new__(cls, *_: Any, optimizer: Optimizer = GradientDescent.name, **__: Any) -> MeanField:
+        """The system of a rule of descent is of a class of its own, since its state may hold moments."""
+        plain = rules_of_layers(optimizer) == (GradientDescent(), GradientDescent())
+        return super().__new__(cls if plain or cls is not MeanField else MeanField.of_rule)
 
     def __init__(
         self,
@@ -69,6 +82,10 @@ class MeanField(System):
         eta_Z: float,
         z_initial: ArrayLike | None = None,
         residual: bool = False,
+        *,
+        optimizer: Optimizer = GradientDescent.name,
+        batch_size: int | None = None,
+        memory: bool = True,
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)

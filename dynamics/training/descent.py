@@ -19,8 +19,9 @@ from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.law import WORK_ROWS
-from snapdyn.dynamics.kernels.optimizers import Descent, Update
+from snapdyn.dynamics.kernels.rules import Descent, Update
 from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, descent_steps, row_sums, sgd_steps
+from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
@@ -82,7 +83,8 @@ def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> t
 
 def _update(settings: SGDSettings) -> Update:
     schedule = np.empty(0) if settings.schedule is None else np.asarray(settings.schedule)
-    return Update(settings.optimizer == "adam", settings.eta_Y, settings.eta_Z, settings.momentum, schedule)
+    of_Y, of_z = settings.rules
+    return Update(of_z.numbers, of_Y.numbers, settings.eta_Z, settings.eta_Y, schedule)
 
 
 def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
@@ -102,19 +104,19 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     for_start, for_data = np.random.SeedSequence(settings.seed).spawn(2)
     stream = np.random.SFC64(for_data).state["state"]["state"]
     z_initial, state = _start(settings, L, np.random.default_rng(for_start))
-    classes, adam = settings.classes, settings.optimizer == "adam"
+    classes, update = settings.classes, _update(settings)
+    adaptive = update.rule_z.adaptive or update.rule_Y.adaptive
     steps = np.asarray(settings.record)
     record = Record(
         steps,
         z=np.empty((steps.size, L.num_slots)),
         loss=np.empty(steps.size),
         Y=np.empty((steps.size if settings.save_decoder else 0, L.num_rows, L.num_columns)),
-        row_sums=np.empty((0 if adam else steps.size, L.num_rows)),
+        row_sums=np.empty((0 if adaptive else steps.size, L.num_rows)),
     )
     first_sums = np.empty(L.num_rows)
     row_sums(state[L.num_slots :].reshape(L.num_rows, L.num_columns), L.lists.number, first_sums)
-    descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adam else 0)))
-    update = _update(settings)
+    descent = Descent(state, np.zeros(L.size), *np.zeros((2, L.size if adaptive else 0)))
     batch_size, widest = settings.batch_size or 0, L.max_support
     at_once = min(SEQUENCES_AT_ONCE, (batch_size + 3) // 4 * 4)
     memory = Scratch(
@@ -131,7 +133,7 @@ def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
     step, saved, status = run_in_portions(settings.steps, steps_at_once, advance, stop)
 
     z, invariants = record.z[:saved], {}
-    if not adam:
+    if not adaptive:
         invariants = {
             "row sum of Y": np.abs(record.row_sums[:saved] - first_sums).max(axis=-1),
             "row sum of Z": np.abs(L.sums_of_z(z - z_initial[classes.z_coordinates])).max(axis=-1),
@@ -187,10 +189,10 @@ def _train_on_representatives(
     started: float,
 ) -> Trajectory:
     """As `train`, by descent on one value in place of all that stay equal; `layout` is that of the full state."""
-    state, record, adam = small.initial_state(), np.asarray(settings.record), settings.optimizer == "adam"
+    state, record, update = small.initial_state(), np.asarray(settings.record), _update(settings)
+    adaptive = update.rule_z.adaptive or update.rule_Y.adaptive
     states, loss = np.empty((record.size, small.size)), np.empty(record.size)
-    descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adam else 0)))
-    update = _update(settings)
+    descent = Descent(state, np.zeros(small.size), *np.zeros((2, small.size if adaptive else 0)))
     rate, arguments = scratch(small.size), small.kernel_arguments()
 
     def advance(step: int, until: int, saved: int) -> tuple[int, int, bool]:
@@ -210,7 +212,7 @@ def _train_on_representatives(
     return _trajectory(
         settings, layout, (step, saved, status), small.full_state(state), name_of, started,
         z_support=small.z_support(states), z_initial=small.z_initial, loss=loss[:saved], Y=Y,
-        invariants={} if adam else small.invariants(states), stats={"state_size": small.size},
+        invariants={} if adaptive else small.invariants(states), stats={"state_size": small.size},
     )  # fmt: skip
 
 
@@ -270,8 +272,9 @@ class SGD(SGDSettings):
         Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on T.
     momentum : float
         Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
-    optimizer : {"sgd", "adam"}
-        Adam with bias correction, decay rates 0.9 and 0.999 of the moments, and 1e-8 added to the root.
+    optimizer : {"sgd", "adam", "sign"}, rule, or pair of them
+        A rule of descent (`GradientDescent`, `Adam`, `SignDescent`), its name, or a pair (rule of Y, rule of z).
+        A rule has its momentum itself: `momentum` is that of "sgd".
     init : str, mapping or tuple
         Start. "zeros": the outputs that are no class's next token share one column, so that the cost does not
         depend on V. "uniform": both Y and z are drawn from +-1/sqrt(V). A mapping {"Y": (rows, V), "z": (Q, M)}
@@ -332,7 +335,7 @@ def sgd(
     batch_size: int | None = 1,
     seq_len: int | None = None,
     momentum: float = 0.0,
-    optimizer: str = "sgd",
+    optimizer: Optimizer = "sgd",
     init: Init = "zeros",
     seed: int | Iterable[int] = 0,
     record: ArrayLike | None = None,
@@ -361,7 +364,8 @@ def sgd(
         Contextual tokens T-1; None: infinite. Cost and memory do not depend on T.
     momentum : float
         Heavy ball, v <- momentum v + d, x <- x - eta v.
-    optimizer : {"sgd", "adam"}
+    optimizer : {"sgd", "adam", "sign"}, rule, or pair of them
+        A rule of descent, or a pair (rule of Y, rule of z), as in `SGD`.
     init : str, mapping or tuple
         Start: "zeros", "uniform", {"Y": array, "z": array} or (Y, z), as in `SGD`.
     seed : int or iterable of int
@@ -379,7 +383,7 @@ def sgd(
         A list, with one trajectory per seed, when `seed` is an iterable; its runs are made in parallel.
         `t` is the number of updates at each record. For any batch size this is the paper's clock; with momentum, the
         paper's time is 1/(1-momentum) times larger, to first order; with a schedule it is the sum of the multipliers.
-        `loss` is the mean -ln alpha of the batch drawn next, nats. `invariants` (not with Adam) are the changes of the
+        `loss` is the mean -ln alpha of the batch drawn next, nats. `invariants` (not with an adaptive rule) are the changes of the
         row sums of Y and z. `status` is "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C;
         the record until then is kept.
 

@@ -46,7 +46,8 @@ def descend(
     Parameters
     ----------
     system : System
-        Any system. Those of `System.from_sympy` and `System.from_function` run compiled.
+        Any system. Those of `System.from_sympy` and `System.from_function` run compiled. A `MeanField` with a rule of
+        descent makes the rule's own updates (its mean map), with rates times h; its moments are not part of the states.
     steps : int
         Number of steps.
     step_size : float
@@ -82,6 +83,11 @@ def descend(
     >>> sd.descend(decay, steps=2, step_size=0.5).state[:, 0]
     array([1.  , 0.5 , 0.25])
     """
+    system = instance("system", system, System, "make it with System.from_sympy").with_steps
+    if momentum and system.has_own_steps:
+        raise InputError(
+            f"expected momentum=0 with a system that has a rule of descent, received {momentum}; give it to the rule"
+        )
     plan = _checked(system, steps, step_size, momentum, record)
     multipliers = checked_schedule(schedule, whole("steps", steps, 0))
     reals, move = np.zeros(PASSED + 1), system.stepper

@@ -11,13 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, choice, finite_array, flag, flag_or, fraction, positive, shown, whole
+from snapdyn.core.errors import InputError, choice, finite_array, flag, flag_or, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule
 
-OPTIMIZERS = ("sgd", "adam")
 STARTS = ("zeros", "uniform")
 MOST_STEPS = 10_000_000  # when every step is recorded
 MOST_STEPS_WITH_RECORD = 1_000_000_000
@@ -39,7 +39,7 @@ class SGDSettings:
     batch_size: int | None = 1
     seq_len: int | None = None
     momentum: float = 0.0
-    optimizer: str = "sgd"
+    optimizer: Optimizer = "sgd"
     init: Init = "zeros"
     seed: int = 0
     record: ArrayLike | None = None
@@ -55,7 +55,6 @@ class SGDSettings:
         checked_classes(self.classes)
         for name in ("eta_Y", "eta_Z"):
             store(name, positive(name, getattr(self, name)))
-        store("momentum", fraction("momentum", self.momentum))
         for name in ("residual", "save_decoder"):
             store(name, flag(name, getattr(self, name)))
         store("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_STEPS_WITH_RECORD))
@@ -68,9 +67,10 @@ class SGDSettings:
                     f"expected seq_len=None with batch_size=None (the gradient of the expectation takes infinite "
                     f"sequences), received seq_len={self.seq_len}; give a batch_size or drop seq_len"
                 )
-        choice("optimizer", self.optimizer, OPTIMIZERS)
-        if self.optimizer == "adam" and self.momentum:
-            raise InputError(f"expected momentum=0 with Adam, received {self.momentum}; leave it out")
+        rules = rules_of_layers(self.optimizer, self.momentum)
+        named = optimizer_as_json(rules)
+        store("optimizer", named if isinstance(named, str) else rules)
+        store("momentum", rules[0].numbers.beta1 if named == GradientDescent.name else 0.0)
         store("seed", whole("seed", self.seed, 0))
         store("reduce", flag_or("reduce", self.reduce, "auto"))
         record = self.record
@@ -88,6 +88,11 @@ class SGDSettings:
         other = copy.copy(self)
         object.__setattr__(other, "seed", seed)
         return other
+
+    @property
+    def rules(self) -> tuple[DescentRule, DescentRule]:
+        """Rules of Y and of z."""
+        return rules_of_layers(self.optimizer, self.momentum)
 
     @property
     def num_decoder_rows(self) -> int:
@@ -132,6 +137,7 @@ class SGDSettings:
         """Every setting that determines results, except the classes, as JSON values; arrays by shape and SHA-256."""
         values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
         record = np.asarray(self.record)
+        values["optimizer"] = optimizer_as_json(self.rules)
         values["record"] = None if record.size == self.steps + 1 else record.tolist()
         values["schedule"] = None if self.schedule is None else np.asarray(self.schedule).tolist()
         if isinstance(self.init, dict):

@@ -216,7 +216,7 @@ BAD: dict[str, dict[str, Any]] = {
     "eta_Y": {"eta_Y": 0.0},
     "None for infinite": {"seq_len": 10**10},
     "give a batch_size or drop seq_len": {"batch_size": None, "seq_len": 20},
-    "leave it out": {"momentum": 0.9, "optimizer": "adam"},
+    "leave momentum out": {"momentum": 0.9, "optimizer": "adam"},
     "did you mean 'adam'": {"optimizer": "adan"},
     "at least one seed": {"seed": []},
     "from 0 to 12": {"record": [0, 99]},
