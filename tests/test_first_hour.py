@@ -12,7 +12,7 @@ import pytest
 from tests.helpers import ROOT
 
 PAGE = (ROOT / "docs" / "first_hour.md").read_text()
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long  # of each release as well: make test-wheel
 
 
 def done(heading: str, folder: Path) -> str:

@@ -27,7 +27,7 @@ PAGES = [
     *sorted((ROOT / "validation").glob("*/README.md")),
 ]
 WITH_CODE = [page for page in PAGES if page not in ELSEWHERE and page_blocks(page)]
-LONG = {ROOT / "docs" / "how_to" / f"{name}.md" for name in ("figures", "own_theory", "sweeps")}
+LONG = {ROOT / "docs" / "how_to" / f"{name}.md" for name in ("figures", "own_theory", "sweeps", "traces")}
 
 
 def name(page: Path) -> str:

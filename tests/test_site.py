@@ -10,8 +10,6 @@ import snapdyn as sd
 from tests.helpers import ROOT
 
 DOCS = ROOT / "docs"
-# Written at each build from the public names.
-GENERATED = "reference/generated/"
 
 
 def extension(name: str) -> ModuleType:

@@ -32,16 +32,6 @@ def test_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(text)["claims"][0]["status"] == "holds"
 
 
-def test_the_latex_table_lists_what_applies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert the columns of a paper, a row for what applies, a comment for the rest, and no lemma with --theorems."""
-    only = '"conservation", "lemma13", "theorem4"'
-    assert run(tmp_path, "--format", "latex", only=only) == 0
-    table = capsys.readouterr().out
-    assert "statement & conditions & verdict" in table.lower()
-    assert run(tmp_path, "--theorems", "--format", "json", only=only) == 0
-    assert [claim["id"] for claim in json.loads(capsys.readouterr().out)["claims"]] == ["conservation", "theorem4"]
-
-
 def test_ctrl_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert exit code 130 when the check is interrupted, and the answers of before."""
 

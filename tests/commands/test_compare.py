@@ -85,16 +85,6 @@ def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     assert np.isfinite(data.theory).all()
 
 
-def test_the_length_of_the_sequences_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert what to state where the length is unknown, and nothing on stderr."""
-    file = tmp_path / "run.toml"
-    file.write_text(TRACE_TEXT.replace("seq_len = inf\n", ""))
-    assert main(["compare", str(file), "--trace", str(TRACE)]) == 0
-    captured = capsys.readouterr()
-    assert "sequences of unknown length: give seq_len = T-1, or inf if they are infinitely long\n" in captured.out
-    assert captured.err == ""
-
-
 @pytest.mark.parametrize(
     ("text", "old", "new", "message"),
     [

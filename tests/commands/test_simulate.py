@@ -51,23 +51,11 @@ def test_a_run_file_writes_below_its_own_folder_only(
     assert (outside / "mine.nc").read_text() == "mine"
 
 
-@pytest.mark.parametrize("target", ["run.toml", "taken/run.nc", ".", ""])
+@pytest.mark.parametrize("target", ["run.toml", "taken/run.nc", "."])
 def test_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that neither the run file, a path through a file, a folder, nor a link that leads out is written to.
-
-    The last is the default place; --out writes where it says.
-    """
+    """Assert that neither the run file, a path through a file, nor a folder is written to."""
     (tmp_path / "taken").write_text("mine")
-    if target:
-        refusal(TABLE, tmp_path, capsys, "--out", str(tmp_path / target))
-    else:
-        file, result = tmp_path / "inside" / "run.toml", tmp_path / "taken"
-        file.parent.mkdir()
-        file.write_text(TABLE)
-        file.with_suffix(".nc").symlink_to(result)
-        assert main(["simulate", str(file)]) == 2
-        assert "leads out of it" in capsys.readouterr().err
-        assert main(["simulate", str(file), "--out", str(tmp_path / "run.nc")]) == 0
+    refusal(TABLE, tmp_path, capsys, "--out", str(tmp_path / target))
     assert (tmp_path / "taken").read_text() == "mine"
 
 
@@ -103,18 +91,14 @@ eta_Y = 1.0
 eta_Z = 1e-9
 [run]
 times = {times}
-save_decoder = {save_decoder}
 """
 
 
-@pytest.mark.parametrize("save_decoder", ["true", "false"])
-def test_the_transition_of_many_classes_is_shown(
-    save_decoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert the time of the kinds whose transition is within the saved times: Lemma 9's t*, with and without Y."""
+def test_the_transition_of_many_classes_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert the time of the kinds whose transition is within the saved times: Lemma 9's t*."""
     file = tmp_path / "run.toml"
     times = str(np.linspace(2e10, 3e10, 200).tolist())
-    file.write_text(MANY_CLASSES.replace("{save_decoder}", save_decoder).replace("{times}", times))
+    file.write_text(MANY_CLASSES.replace("{times}", times))
     assert main(["simulate", str(file)]) == 0
     peak = snapdyn.analytic.transition_time(10**9 + 10**6, 10**12, 1.0)
     shown = " ".join(capsys.readouterr().out.split())
@@ -181,15 +165,10 @@ last = {last}
     [
         (3000.0, "noise drives training away from the path of this run"),
         (30.0, ""),
-        (30.0, "is not known: stopped after 20 evaluations"),
     ],
 )
-def test_an_unstable_path_is_named(
-    last: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Assert one sentence where training leaves the path of a reduced run, or where that costs too much to know."""
-    if "evaluations" in said:
-        monkeypatch.setattr("snapdyn.dynamics.integration.stability.MOST_EVALUATIONS", 20)
+def test_an_unstable_path_is_named(last: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert one sentence where training leaves the path of a reduced run, and none elsewhere."""
     file = tmp_path / "run.toml"
     file.write_text(UNSTABLE.format(last=last))
     assert main(["simulate", str(file)]) == 0

@@ -24,20 +24,6 @@ def test_a_log_gets_lines(
     assert capsys.readouterr().err == f"snapdyn: {shown}\n"
 
 
-def test_a_log_says_the_remaining_time_of_each_part(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert about the time left where it is known, and that a second part does not have the pace of the first."""
-    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LINES", 0.0)
-    now = [0.0]
-    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
-    with terminal.progress_bar("claims") as update:
-        for now[0], done, total in ((0.0, 1, 61), (60.0, 31, 61), (70.0, 1, 19), (80.0, 2, 19), (90.0, 3, 19)):
-            update(done, total, "a")
-    times = [line.partition("about ")[2] for line in capsys.readouterr().err.splitlines()]
-    assert times == ["", "0:01:00 left", "", "", "0:02:40 left"]
-
-
 def run(*arguments: str, **options: object) -> "subprocess.CompletedProcess[bytes]":
     """The command in a process of its own, whose standard output may be anything."""
     return subprocess.run([sys.executable, "-m", "snapdyn", *arguments], check=False, **options)  # type: ignore

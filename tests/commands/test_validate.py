@@ -116,26 +116,6 @@ def test_partial_result_replaces_no_complete_one(
     assert not partial.exists()
 
 
-def test_claim_that_raises(register: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert one sentence with the claim and its error, verdicts of the others, and exit code 1."""
-
-    def faulty(evidence: Evidence) -> None:
-        raise ZeroDivisionError("by intent")
-
-    register(claim_of("faulty", expected="refuted", run=faulty), invented_claim("sound", 0.5))
-    assert main(["validate"]) == 1
-    captured = capsys.readouterr()
-    assert re.fullmatch(
-        r"snapdyn: No verdict is possible: claim 'faulty' raised ZeroDivisionError in line \d+ of "
-        r"test_validate.py: by intent\.\n",
-        captured.err,
-    )
-    lines = captured.out.splitlines()
-    assert "no verdict (register: refuted)" in lines[1]
-    assert lines[2].startswith("sound")
-    assert lines[-1].startswith("2 claims: 1 holds, 1 no verdict; 1 differ from the register")
-
-
 def test_own_claims_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert that --load adds claims, that ids select them, and that JSON has the command that repeats them."""
     target = tmp_path / "verdicts.json"

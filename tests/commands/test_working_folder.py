@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers import FABLE
-
 SNAPDYN = str(Path(sysconfig.get_path("scripts")) / "snapdyn")
 # Modules of the standard library and of packages that the processes of snapdyn import, or try to import.
 NAMES = (*sys.stdlib_module_names, "joblib", "loky", "numpy", "scipy", "cloudpickle", "numba", "marimo", "h5py", "dask")
@@ -72,10 +70,6 @@ LOAD = ["--load", "../own/plugin.py"]
     [
         ["sweep", "../own/sweep.toml", *LOAD, "--jobs", "2", "--out", "out"],
         ["validate", "own-0", "own-1", *LOAD, "--jobs", "2"],
-        ["validate", "lemma8", "lemma9", "--jobs", "2"],
-        ["attack", "lemma9", "--minutes", "0.001", "--jobs", "2"],
-        ["text", str(FABLE), "--min-count", "2", "--min-token-count", "1"],
-        ["figures", "2", "--out", "out"],
     ],
     ids=lambda command: " ".join(command[:2]),
 )

@@ -77,7 +77,7 @@ def test_a_shutdown_right_after_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that no thread ends with an error when a call has just been submitted."""
     errors: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", errors.append)
-    for _ in range(5):
+    for _ in range(2):
         pool = WorkerPool(1)
         pool.submit(os.getpid).result(timeout=120)
         pool.submit(time.sleep, 300)

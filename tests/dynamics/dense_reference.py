@@ -119,20 +119,6 @@ def mean_field(
     return dY, dz, instance.prior @ loss
 
 
-def objective(instance: Instance, Y: Array, z: Array, residual: bool) -> Any:
-    """Expected objective J = sum_n p_n ln softmax(Y^T u_n)[next]; analytic, so it takes complex arguments."""
-    c = instance.P * np.exp(z[instance.query_row])
-    f = c / np.sqrt((c**2).sum(axis=1, keepdims=True))
-    u = np.zeros((f.shape[0], instance.num_rows), dtype=f.dtype)
-    u[:, : f.shape[1]] = f
-    if residual:
-        u[np.arange(f.shape[0]), instance.query] += 1.0
-        u = u / np.sqrt((u**2).sum(axis=1, keepdims=True))
-    logits = u @ Y
-    own = logits[np.arange(f.shape[0]), instance.next_token]
-    return (instance.prior * (own - np.log(np.exp(logits).sum(axis=1)))).sum()
-
-
 def eq_10(instance: Instance, u: Array, z: Array, eta_Y: float, eta_Z: float, leading: bool) -> tuple[Array, Array]:
     """dz/dt (Q, M) and d(V h)/dt (S,) by full linear algebra: Y = F (I - E') Wbar, g_n = Y (e_n - alpha_n)."""
     V, S = instance.vocab_size, instance.P.shape[0]

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
-import xarray
 
 from snapdyn import analytic
 from snapdyn.core.errors import InputError
@@ -28,7 +27,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.observables import OBSERVABLES, Observable, class_logits, labelled, peak_times
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, class_logits, peak_times
 from tests.dynamics.helpers import dense_decoder
 
 
@@ -189,14 +188,3 @@ def test_a_changed_copy_measures_again() -> None:
     before = saved.transition
     assert np.isfinite(before).all()
     np.testing.assert_allclose(saved.changed(t=10 * saved.t).transition, 10 * before, rtol=1e-12)
-
-
-def test_settings_of_a_dataset_are_stored(tmp_path: Path) -> None:
-    """Assert that settings of any type can be written, and what they are when xarray reads them."""
-    settings = {"eta_Y": 0.5, "residual": True, "start": None, "common": [0.1, 0.2]}
-    labelled({"own_logit": ("time", [2.0])}, {"time": [0.5]}, settings).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as read:
-        assert read.own_logit.attrs == {"long_name": "own logit", "units": "1"}
-        assert read.time.attrs["units"] == "steps"
-        assert (read.attrs["eta_Y"], read.attrs["residual"], read.attrs["start"]) == (0.5, "True", "None")
-        np.testing.assert_array_equal(read.attrs["common"], [0.1, 0.2])

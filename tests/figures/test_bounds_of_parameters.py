@@ -22,18 +22,16 @@ def test_every_rate_has_bounds() -> None:
     ("id_", "values"),
     [
         ("3", {"rho0": 2.0}),  # the printed B does not start at 0
-        ("3", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
         ("transition", {"eta_Y": 1e4}),  # t* and t0 before the axis
-        ("2", {"eta_Y": 1e4, "eta_Z": 1e4}),
         ("2", {"eta_Y": 1e-4, "eta_Z": 1e4, "last_time": 1e9}),
         ("4", {"eta_Y": [0.1, 10.0], "eta_Z": 10.0, "seeds": 3}),
         ("5", {"rate": [1e-4, 1e4]}),
         ("8", {"eta_Y_a": [1e-4, 1e4], "eta_Y_b": [1e-4, 1e4]}),
         ("9", {"eta_Z": [1e-4, 1e4], "ratio": [1e-4, 1e4]}),
-        *(("growth", {"eta_Y": Y, "eta_Z": Z, "seeds": 2}) for Y, Z in ((0.01, 100.0), (1e4, 1e-4))),
+        ("growth", {"eta_Y": 0.01, "eta_Z": 100.0, "seeds": 2}),
         ("growth", {"vocab_size": 8, "num_classes": 2, "num_distinct": 1, "common_probability": 0.99}),
-        *(("ladder", {"eta_Y": Y, "eta_Z": Z, "seeds": 4}) for Y, Z in ((1e-4, 10.0), (10.0, 1e-4))),
-        *(("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": Z}) for Z in (1e-4, 1e4)),
+        ("ladder", {"eta_Y": 10.0, "eta_Z": 1e-4, "seeds": 4}),
+        ("attention", {"eta_Y": [1e-4, 1e4], "eta_Z": 1e4}),
     ],
 )
 @pytest.mark.filterwarnings("error")

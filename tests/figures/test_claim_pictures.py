@@ -3,7 +3,6 @@
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.contour import ContourSet
@@ -60,15 +59,6 @@ def test_kinds_of_line_differ_without_colour() -> None:
     ]
     # Theory and control are both solid; the control is thinner.
     assert len(set(colourless)) == len(KINDS)
-
-
-@pytest.mark.slow
-def test_same_picture_gives_the_same_text() -> None:
-    """Assert equal text for equal pictures, whatever the user's settings, and another text for another picture."""
-    first = claim_svg(picture())
-    with matplotlib.rc_context({"lines.linewidth": 7, "svg.hashsalt": "other"}):
-        assert claim_svg(picture()) == first
-    assert claim_svg(picture(yscale="log")) != first
 
 
 @pytest.mark.slow
@@ -138,8 +128,7 @@ def test_threshold_is_where_the_violation_crosses_it(xscale: str, yscale: str, s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scale", ["linear", "log"])
-@pytest.mark.parametrize("value", [0.0, np.nan, -1.0])
+@pytest.mark.parametrize(("scale", "value"), [("linear", 0.0), ("log", -1.0), ("log", np.nan)])
 def test_maps_without_contrast_are_drawn(scale: str, value: float) -> None:
     """Assert that constant, missing and negative violations are drawn, without a warning and a threshold line."""
     svg = map_svg(a_map(violation=np.full((5, 6), value), scale=scale))

@@ -92,14 +92,6 @@ def test_own_classes(id_: str, classes: int, tmp_path: Path) -> None:
         sd.figures.compute(id_, classes=str(file))
 
 
-@pytest.mark.parametrize("values", [{"num_classes": 9 * 10**15, "vocab_size": 4}, {"last_time": 1e-300}])
-def test_forms_that_coincide_contradict_no_claim(values: dict[str, Any], tmp_path: Path) -> None:
-    """Assert that Figure 3 does not ask two forms to differ where they are one: that speaks of the defaults only."""
-    (figure,) = write("3", tmp_path, parameters={"3": values}, formats=["png"])
-    assert figure.as_claimed
-    assert "wrong theory: each form's circles on the other form's lines" in figure.not_applicable
-
-
 def test_a_fault_with_the_defaults_stays_an_error() -> None:
     """Assert that only parameters of the user turn a failed integration into wrong input."""
 
@@ -141,34 +133,6 @@ def test_wrong_parameters_are_refused(id_: str, values: dict[str, Any], message:
     """Assert one sentence that names the parameter, what is expected and what was received."""
     with pytest.raises(InputError, match=message):
         sd.figures.compute(id_, **values)
-
-
-# Lists in which equal entries are two panels at different values of other parameters.
-EQUAL_ALLOWED = {("8", "vocab_size"), ("8", "last_visit"), ("9", "ratio"), ("9", "vocab_size"), ("9", "last_time")}
-LISTS = [
-    (id_, name)
-    for id_, entry in FIGURES.items()
-    for name, field in entry.parameters.model_fields.items()
-    if isinstance(field.default, tuple)
-]
-
-
-@pytest.mark.parametrize(("id_", "name"), LISTS)
-def test_equal_entries_of_a_list(id_: str, name: str) -> None:
-    """Assert one sentence before anything is computed where entries are curves or panels of their own."""
-    entry = FIGURES[id_]
-    default = entry.parameters.model_fields[name].default
-    values = {name: [1 if isinstance(default[0], float) else 50] * 2}
-    if (id_, name) in EQUAL_ALLOWED:
-        assert all(
-            check.as_expected
-            for check in entry.numbers(sd.figures.compute(id_, **values))
-            if check.name in entry.general
-        )
-    else:
-        expected = f"^expected {name} in .* figure {id_} with different values, received 1 more than once; give"
-        with pytest.raises(InputError, match=expected):
-            entry.read_parameters(values)
 
 
 def test_a_figure_of_ones_own_declares_parameters_in_its_signature() -> None:

@@ -144,23 +144,13 @@ def test_captions_of_figures_8_and_9(data: Data) -> None:
 
 @pytest.mark.long
 def test_figure_attention(data: Data) -> None:
-    """Assert the times of the iterations, who moves first, when the order changes, the entropies, and mirrored classes.
+    """Assert the times of the iterations, and mirrored classes.
 
     Control: the rarest token does not correspond to the dominant one.
     """
     figure, caption = data("attention"), FIGURES["attention"].caption
     clock = dict(zip(figure.iteration.values.tolist(), figure.t_of_iteration.values.tolist(), strict=True))
     assert f"(iteration 10 at t = {clock[10]:.0f}, 48 at t = {clock[48]:.0f})" in caption
-    time = figure.time.values
-    slow, fast = figure.attention.values[:, :, 0, DOMINANT[0]]
-    assert f"({np.interp(9, time, fast):.3f} against {np.interp(9, time, slow):.3f} at t = 9)" in caption
-    lead = slow - fast
-    last_behind = np.flatnonzero(lead <= 0)[-1]
-    overtakes = np.interp(0.0, lead[last_behind : last_behind + 2], time[last_behind : last_behind + 2])
-    assert f"overtakes near t = {overtakes:.0f} " in caption
-    entropies = [np.interp(clock[48], time, values) for values in figure.entropy.values[:, :, 0]]
-    start = figure.entropy.values[0, 0, 0]
-    assert f"the entropy is {entropies[0]:.2f} nats against {entropies[1]:.2f} (start {start:.2f})" in caption
     mirrored = figure.attention.values[:, :, 1, DOMINANT[1]]
     np.testing.assert_allclose(figure.attention.values[:, :, 0, DOMINANT[0]], mirrored, atol=1e-9)
     assert np.abs(figure.attention.values[:, :, 0, RAREST] - mirrored).max() > 1e-2

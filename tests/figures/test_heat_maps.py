@@ -15,7 +15,6 @@ import xarray
 from snapdyn.analytic import (
     largest_ladder_gap,
     transition_time,
-    transition_time_with_overlap,
 )
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
@@ -29,17 +28,15 @@ from snapdyn.dynamics import (
 )
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
-from snapdyn.figures import FIGURES, house_style, plot
-from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels, whole_numbers
-from snapdyn.figures.heat_maps import draw, settings_text
+from snapdyn.figures import FIGURES, plot
+from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels
+from snapdyn.figures.heat_maps import draw
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import ladder, observables
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
-from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
-from tests.text_boxes import overlaps
 
 PANELS = panels()
 
@@ -97,19 +94,6 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         )  # nothing snaps before the transition
 
 
-@pytest.mark.parametrize("count", [5, 301])
-@pytest.mark.parametrize(("first", "last"), [(2, 1e6), (1000, 1e5), (10, 1e15)])
-def test_axes_of_whole_numbers_have_all_their_cells(first: float, last: float, count: int) -> None:
-    """Assert the number of cells, the ends, and different whole numbers, log-spaced where these lie apart."""
-    numbers = whole_numbers(first, last, count)
-    assert numbers.size == count
-    assert tuple(numbers[[0, -1]]) == (first, last)
-    assert (np.diff(numbers) >= 1).all()
-    assert (numbers == numbers.round()).all()
-    spaced = np.geomspace(first, last, count).round()
-    assert (numbers[spaced > 10 * count] == spaced[spaced > 10 * count]).all()
-
-
 def test_times_of_theory() -> None:
     """Assert the times at a run's rate; NaN for classes of different weights, and for a run that states no rate."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
@@ -150,16 +134,13 @@ def overlap_of(settings: dict[str, Any], **classes: float) -> float:
 
 
 def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
-    """Assert the overlaps and the delay that the caption, the page on sweeps and the example quote."""
+    """Assert the overlap that the caption, the page on sweeps and the example quote."""
     example = ROOT / "examples/sweep_vocabulary.toml"
     page = (ROOT / "docs/how_to/sweeps.md").read_text(encoding="utf-8")
     weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
     assert weak == overlap_of(PANELS["times"].settings)
     for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):
         assert f"(rho = {weak:.3f})" in text.replace("(here ", "(")
-    strong = overlap_of(PANELS["times"].settings, common_probability=0.8)
-    delay = transition_time_with_overlap(5, 1000, 1.0, strong) / transition_time(5, 1000, 1.0)
-    assert f"(rho = {strong:.2f}) gives {delay:.1f} t*" in page
 
 
 def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
@@ -284,37 +265,6 @@ def test_lines_belong_to_what_is_run(kind: str, variable: str, labels: list[str]
     assert len(lines) == len(labels)
     for label, part in zip(lines, labels, strict=True):
         assert part in label
-
-
-def test_the_note_has_what_all_cells_share() -> None:
-    """Assert a short title, and below the settings of all cells, none that is swept, and axes of one value."""
-    data = diagram().isel(eta_Z=[1])
-    data["eta_Z"].attrs["parameter"] = "system.eta_Z"
-    with house_style():
-        figure = draw(diagram(), "eta_Y", "eta_Z", "entropy")
-        assert overlaps(figure) == []
-    title = " ".join(figure.axes[0].get_title("left").split())
-    assert title == "entropy of attention, MeanField of single_common_token"
-    settings = (
-        "distinct tokens per class = 3, $K$ = 3, probability of the common token = 0.2, "
-        "last $t$ (batch-size-1 steps) = 50"
-    )
-    assert settings_text(diagram()) == f"MeanField of single_common_token: {settings}"
-    (note,) = figure.subfigs[1].texts
-    assert " ".join(note.get_text().split()) == settings
-    assert settings_text(data).endswith(r"= 50, $\eta_Z$ = 0.1")
-
-
-@pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("init", "normal")])
-def test_no_theory_for_other_descent(key: str, value: Any) -> None:
-    """Assert that t* and V h are not known for Adam and a random start, and are for plain descent."""
-    sgd = {"eta_Y": 0.1, "eta_Z": 0.1, "steps": 100}
-    sections = {"classes": SETTINGS["classes"], "sgd": sgd}
-    assert np.isfinite(theory_of(sections, {}).time("peak"))
-    assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}, {}).time("peak"))
-    usual = OF_THEORY[key]
-    along = theory_of(sections, {f"sgd.{key}": np.array([usual, value], dtype=object)}).time("peak")
-    np.testing.assert_array_equal(np.isfinite(along), [True, False])
 
 
 @pytest.mark.parametrize(

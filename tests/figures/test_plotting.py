@@ -1,8 +1,5 @@
 """`plot`: results of every kind in one call, and the methods of trajectories and reports."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +14,6 @@ import snapdyn as sd
 from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
 from snapdyn.validation.comparison import compute
-from tests.text_boxes import overlaps
 
 
 @pytest.fixture(autouse=True)
@@ -75,18 +71,6 @@ def test_drawings_keep_the_style(run: sd.Trajectory) -> None:
     ]
 
 
-def test_a_long_legend_stands_above_the_curves(run: sd.Trajectory) -> None:
-    """Assert that a legend of four entries covers no curve in a figure of our own, which grows by its height."""
-    short, axes = run.plot("loss"), run.plot("attention")
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    (legend,) = figure.legends
-    figure.draw_without_rendering()
-    assert legend.get_window_extent().y0 >= axes.bbox.y1
-    assert overlaps(figure) == []
-    assert figure.bbox.height > short.get_figure(root=True).bbox.height
-
-
 def test_seeds_are_a_median_and_a_band(classes: sd.SequenceClasses) -> None:
     """Assert the median of the runs as a line with a band, and that runs on other times are refused."""
     runs = sd.sgd(classes, 1.0, 0.1, 20, seed=[0, 1, 2])
@@ -120,9 +104,7 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     [
         ("relative_gain", {"l0": -1}, "l0"),
         ("attention", {"tokens": 3}, "expected tokens to be a list of token ids, received 3"),
-        ("attention", {"tokens": []}, "at least one token of class 0 to draw, received none"),
         ("relative_gain", {"token": [1]}, "an option of relative_gain to be one of n, .*; did you mean 'tokens'"),
-        ("entropy", {"tokens": [1]}, "an option of entropy to be one of n, received 'tokens'"),
         ("loss", {"ax": np.empty(2)}, "expected ax to be an Axes"),
     ],
 )
@@ -151,16 +133,6 @@ def test_one_class_of_many() -> None:
     with pytest.raises(InputError, match=r"at most 50 tokens for a curve each, received 61; choose tokens=\[...\]"):
         wide.plot("attention")
     assert len(wide.plot("attention", tokens=np.array([0, 60])).lines) == 2
-
-
-def test_a_class_among_many() -> None:
-    """Assert that the tokens of a class are found without a row of all tokens for each class, which fits nowhere."""
-    run = made(10**5, 2, 10**6)
-    own = run.require_classes().support(10**5 - 1)
-    # The gain is over the most frequent of the two distinct tokens.
-    for what, tokens in (("attention", own), ("growth_factor", own), ("relative_gain", own[1:2])):
-        labels = [line.get_label() for line in run.plot(what, n=10**5 - 1).lines]
-        assert labels == [f"token {token}" for token in tokens]
 
 
 SWEEP = """
@@ -212,23 +184,6 @@ def test_a_sweep_is_a_phase_diagram(tmp_path: Path, capsys: pytest.CaptureFixtur
     ):
         with pytest.raises(InputError, match=message):
             sd.figures.plot(dataset, "entropy", **options)
-
-
-@pytest.mark.long
-def test_the_interactive_mode_of_a_notebook_stays_on(tmp_path: Path) -> None:
-    """Assert that a backend which turns interactive mode on when it is loaded, as that of notebooks, is not undone."""
-    (tmp_path / "notebook.py").write_text(
-        "from matplotlib.backends.backend_agg import *\nimport matplotlib\nmatplotlib.interactive(True)\n"
-    )
-    program = (
-        "import snapdyn as sd, matplotlib\n"
-        "classes = sd.single_common_token(2, 2, 0.3, 20)\n"
-        "sd.figures.plot(sd.integrate(sd.MeanField(classes, 1.0, 0.1), [0.0, 1.0]), 'entropy')\n"
-        "assert matplotlib.is_interactive()"
-    )
-    settings = {**os.environ, "MPLBACKEND": "module://notebook", "PYTHONPATH": str(tmp_path)}
-    ended = subprocess.run([sys.executable, "-c", program], env=settings, check=False, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
 
 
 def test_runs_without_classes_and_other_things() -> None:

@@ -10,15 +10,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, seed, settings
 
 LARGE = os.environ.get("SNAPDYN_FUZZ") == "large"
+SEED = int(os.environ.get("SNAPDYN_FUZZ_SEED", "0"))
+
+
+def searched(small: int, large: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A property that hypothesis searches with `small` examples in `make test`, with `large` ones in `make fuzz`."""
+    chosen = settings(
+        deadline=None, database=None, derandomize=not LARGE, max_examples=large if LARGE else small,
+        suppress_health_check=[HealthCheck.too_slow],
+    )  # fmt: skip
+    return lambda test: chosen(seed(SEED)(test) if LARGE else test)
 
 
 @dataclass
 class Attack:
     """Seed of an attack, 0 in `make test` (`make fuzz SEED=…` draws others), and how often its trials ended how."""
 
-    seed: int = int(os.environ.get("SNAPDYN_FUZZ_SEED", "0"))
+    seed: int = SEED
     endings: Counter[str] = field(default_factory=Counter)
 
     def trials(self, small: int, large: int) -> range:

@@ -17,12 +17,16 @@ from snapdyn.validation.verdicts import check_claim
 
 
 def result_of_few(entry: Claim) -> ClaimResult:
-    """Quick result with a quarter of the draws, and with all of them where the verdict is not the recorded one."""
-    few = tuple(
-        replace(prop, evaluations=(max(prop.evaluations[0] // 4, 1), prop.evaluations[1])) for prop in entry.properties
-    )
-    result = check_claim(replace(entry, properties=few), "quick")
-    return result if result.as_expected else check_claim(entry, "quick")
+    """Quick result with a tenth of the draws; a quarter, then all, where the verdict is not the recorded one."""
+    for share in (10, 4, 1):
+        few = tuple(
+            replace(prop, evaluations=(max(prop.evaluations[0] // share, 1), prop.evaluations[1]))
+            for prop in entry.properties
+        )
+        result = check_claim(replace(entry, properties=few), "quick")
+        if result.as_expected:
+            break
+    return result
 
 
 @pytest.fixture(scope="session")

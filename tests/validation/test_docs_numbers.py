@@ -4,11 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from scipy.stats import wishart
 
 from snapdyn.analytic import transition_time, transition_time_with_overlap
 from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
-from snapdyn.validation.claims.extensions import reparameterisation as embeddings
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
@@ -22,33 +20,6 @@ def page(name: str) -> str:
 def rounded(number: float, written: str) -> str:
     """Return `number` with as many decimals as the written number has."""
     return f"{number:.{len(written.partition('.')[2])}f}"
-
-
-@pytest.mark.slow
-def usual(d: int, seed: int) -> embeddings.Start:
-    """Fixed random U, and all entries of W_Q and W_K of variance 1/d: s^2 = 1."""
-    rng, V = np.random.default_rng((seed, d)), embeddings.V
-    U, W = (np.linalg.cholesky(wishart.rvs(d, np.eye(n), random_state=rng)) / np.sqrt(d) for n in (V, 2 * V))
-    return embeddings.Start(d, U, W[:V], W[V:], 1.0)
-
-
-@pytest.mark.long
-def test_gaps_of_the_reparameterisation() -> None:
-    """Assert each "x % at d" of the table of embeddings, to its last digit, and the width that gives 5 %."""
-    text = page("how_to/transformers.md").partition("| embeddings | gap |")[2]
-    written = re.findall(r"([\d.]+) % at (?:(?:d|s\^2) = )?(\d+)", text.partition("- The rates")[0])
-    starts = (
-        [[embeddings.orthonormal(40.0)]]
-        + [[embeddings.random(d, seed) for seed in range(12)] for d in (1024, 4096, 16384, 262144)]
-        + [[usual(d, seed) for seed in range(4)] for d in (128, 256, 1024)]
-        + [[embeddings.trained(d)] for d in (64, 128, 256)]
-    )
-    gaps = [100 * float(np.mean([embeddings.gap(start) for start in row])) for row in starts]
-    assert [size for _, size in written] == [
-        str(int(row[0].s2 if i == 0 else row[0].d)) for i, row in enumerate(starts)
-    ]
-    assert [rounded(gap, digits) for gap, (digits, _) in zip(gaps, written, strict=True)] == [x for x, _ in written]
-    assert f"needs a width of about {round(16384 * (gaps[3] / 5) ** 2, -4):.0f} " in text
 
 
 def test_the_transition_at_strong_overlap() -> None:
@@ -74,6 +45,7 @@ def test_the_transition_at_strong_overlap() -> None:
     assert rounded(float(measured), ratio) == ratio
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("correlation", "share"), [("strong", "(strong)"), ("weak", "(weak)")])
 def test_where_tokens_begin_to_fall(correlation: str, share: str) -> None:
     """Assert the first fall and the fall of half of the instances in (eta_Z/eta_Y)(V h)^2, and one far below."""

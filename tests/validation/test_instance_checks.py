@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.instance_checks import STATUSES, CheckInterrupted, _on_property
+from snapdyn.validation.instance_checks import STATUSES, _on_property
 from snapdyn.validation.search.instance import Instance
 from tests.validation.helpers import claim_of
 
@@ -77,17 +77,11 @@ def test_forms_of_the_report() -> None:
 
 
 def test_a_failing_number_is_not_written_as_a_true_inequality() -> None:
-    """Assert "must be at most" in the text, the table and LaTeX, and the conditions that are not met in LaTeX."""
-    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=1.0, only=["theorem3-gain", "snapping"])
-    for result in report.claims:
-        assert result.status == "outside"
-        assert result.measured > result.bound
-    gain, snapping = (line for line in report.to_latex().splitlines() if "&" in line and "outside" in line)
-    assert r"$, must be at most $" in gain
-    assert r"\not" not in report.to_latex()
-    assert r"\emph{one common token (tokens of two or more classes: 1; here 10)}" in snapping
-    for text in (report["theorem3-gain"].sentence, str(sd.Measured(0.0977, at_most=1e-7))):
-        assert re.search(r"[\d.e-]+, must be at most [\d.e-]+", text)
+    """Assert "must be at most" in the text and in LaTeX."""
+    report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=1.0, only="theorem3-gain")
+    assert report["theorem3-gain"].status == "outside"
+    for text in (report.to_latex(), report["theorem3-gain"].sentence):
+        assert "must be at most" in text
     assert str(sd.Measured(0.0977, at_least=1.0, where="class 0")) == "0.0977, must be at least 1 (class 0)"
     assert str(sd.Measured(2.0, at_most=1.0, error=3.0)) == "2, must be at most 1, but the numerical error is 3"
 
@@ -97,10 +91,9 @@ def test_a_corrected_statement_says_how_the_printed_one_fares() -> None:
     report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["lemma6", "theorem1-form", "conservation"])
     result = report["theorem1-form"]
     assert (result.status, result.printed.status) == ("holds", "fails")
-    assert result.verdict == "fails as printed, holds as corrected"
-    assert "As printed it fails: " in result.sentence
     assert {"status": "holds", "as_printed": "fails"}.items() <= result.to_dict().items()
-    assert re.search(r"fails as printed: .*, must be at most .*; holds as corrected: ", report.to_latex())
+    for text in (result.verdict, report.to_latex()):
+        assert re.search("fails as printed.* holds as corrected", text)
     assert [each.id for each in report.in_order()] == ["theorem1-form", "conservation", "lemma6"]
     assert [each.id for each in report.theorems().claims] == ["conservation", "theorem1-form"]
 
@@ -215,20 +208,6 @@ def test_a_flow_that_takes_too_many_evaluations_is_undecided() -> None:
     answer = sd.check(classes, 1.0, 1000.0, t_end=1e9, only="conservation")["conservation"]
     assert answer.status == "undecided"
     assert "stopped after 500000 evaluations" in answer.sentence
-
-
-def test_ctrl_c_keeps_the_answers() -> None:
-    """Assert that Ctrl-C at the third statement raises a KeyboardInterrupt that holds the first two answers."""
-
-    def progress(done: int, total: int, id: str) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(CheckInterrupted) as stopped:
-        sd.check(sd.syn_small(), 1.0, 0.1, only="lemma", progress=progress)
-    assert isinstance(stopped.value, KeyboardInterrupt)
-    assert len(stopped.value.report.claims) == 2
-    assert stopped.value.report.settings["interrupted"].startswith("after 2 of ")
 
 
 @pytest.fixture

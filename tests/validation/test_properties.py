@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.register import Headline
 from snapdyn.validation.search.instance import Instance
 
 
@@ -65,25 +64,16 @@ def test_the_error_by_rounding_is_measured() -> None:
     assert same.value == plain.value
 
 
-FAMILY = sd.Family("two")
 WRONG: dict[str, Callable[[], object]] = {
     "measured": lambda: sd.Evidence().holds("error", "SGD", pd.Series([1.0, 2.0]), at_most=1.0),  # type: ignore[arg-type]
     "no bound": lambda: sd.Measured(1.0),
-    "two bounds": lambda: sd.Evidence().holds("x", "arithmetic", 1.0, at_most=1.0, at_least=0.0),
-    "cases": lambda: sd.Property("p", "SGD", lambda i: None, FAMILY, cases=[FAMILY]),  # type: ignore[arg-type]
     "domain": lambda: sd.Property("p", "SGD", lambda i: None, "two"),  # type: ignore[arg-type]
-    "evaluations": lambda: sd.Property("p", "SGD", lambda i: None, FAMILY, evaluations=(0, 1)),
     "empty box": lambda: sd.Box(),
-    "range of a box": lambda: sd.Box(eta=(1.0, 0.1)),
     "logarithm of 0": lambda: sd.Box(eta=(0.0, 0.1, "log")),
-    "one end": lambda: sd.Box(eta=(1.0,)),  # type: ignore[arg-type]
     "range": lambda: sd.Family("two", vocab_size=(100, 10)),
     "line": lambda: sd.Picture.line("l", [1.0, 2.0], [1.0]),
-    "lines": lambda: sd.Picture("x", "y", "line"),  # type: ignore[arg-type]
     "attribute of a claim": lambda: sd.claim("x", source="own", title="t", statement="s", answer="No."),
-    "claim without a title": lambda: sd.claim("x", source="own", statement="s"),
     "headline": lambda: sd.Claim("x", "own", "t", "s", headline="a"),  # type: ignore[arg-type]
-    "rank": lambda: Headline(0, "a", "b"),
 }
 
 

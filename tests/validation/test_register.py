@@ -12,10 +12,9 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.core.errors import InputError
-from snapdyn.validation import CLAIMS, ClaimResult, load_claims, validate
+from snapdyn.validation import CLAIMS, ClaimResult, load_claims
 from snapdyn.validation.register import claim, first_sentence
 from snapdyn.validation.verdicts import check_claim
-from tests.helpers import EXAMPLES
 from tests.validation.helpers import claim_of
 
 # Every statement of the paper that the register must hold.
@@ -149,12 +148,3 @@ def test_a_file_that_cannot_be_loaded(text: str | None, sentence: str, tmp_path:
     assert str(caught.value).count("\n") == 0
     assert dict(CLAIMS) == before
     assert not any(name.startswith("snapdyn_loaded") for name in sys.modules)
-
-
-def test_the_example_of_a_claim_of_ones_own() -> None:
-    """Assert that examples/my_claims.py loads, holds, and names the command that repeats it."""
-    file = EXAMPLES / "my_claims.py"
-    assert load_claims(file) == ["common-tokens-fall"]
-    (result,) = validate(["common-tokens-fall"]).claims
-    assert (result.outcome, result.as_expected) == ("holds", True)
-    assert result.command == f"snapdyn validate common-tokens-fall --level quick --load {file}"

@@ -12,7 +12,7 @@ from snapdyn.core.errors import InputError
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.claims import use_register
 from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register
-from snapdyn.validation.search.counterexamples import FOLDER, load, stored_counterexamples
+from snapdyn.validation.search.counterexamples import load, stored_counterexamples
 from tests.helpers import EXAMPLES, ROOT, sentence
 
 CLAIM_FILES = (ROOT / "validation" / "claims").glob("*/*.py")
@@ -130,7 +130,6 @@ def test_processes_run_the_files_of_the_folder(folder: Path, capsys: pytest.Capt
     assert claims[0]["command"].endswith(f"--register {folder}")
     assert main(["figures", "--list", "--register", str(folder)]) == 0
     assert "figure" not in capsys.readouterr().out
-    assert main(["attack", "--jobs", "2", "--minutes", "0.001", "--register", str(folder)]) == 0
 
 
 def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
@@ -172,12 +171,8 @@ def test_a_counterexample_of_a_box_is_stored_and_tried_again(
     [
         ("register.toml", 'title = "Squares"\n', "", "expected title to be text, received ''"),
         ("register.toml", "files", "file", "did you mean 'files'"),
-        ("register.toml", "title", "title =", "expected TOML in .*register.toml"),
-        ("register.toml", '"cubes"', '"lemma6"', "expected claims of chapter 'arithmetic' without repetition"),
         ("register.toml", '"cubes"', '"fourths"', "expected the files of .* to register claim 'fourths'"),
         ("register.toml", ', "cubes"', "", "expected claim 'cubes' of .*squares.py' in a chapter"),
-        ("register.toml", "squares.py", "none.py", "none.py"),
-        ("register.toml", "[chapters.arithmetic]\n", "[[chapters]]\n", r"expected chapters to be a table"),
         ("squares.py", '("cubes", 2.0)', '("lemma6", 2.0)', "squares.py: expected a new name for a claim, .*'lemma6'"),
         ("squares.py", "import snapdyn as sd\n", "import snapdyn as sd\n1 / 0\n", "ZeroDivisionError in line 3"),
     ],
@@ -225,15 +220,3 @@ def test_a_folder_without_a_register(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "expected a folder with register.toml" in sentence(capsys)
     with pytest.raises(InputError, match="registers/template"):
         read_register(tmp_path)
-
-
-def test_files_with_a_byte_order_mark(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that register.toml and the json of a counterexample are read with a mark at their start."""
-    (folder / "register.toml").write_text(TOML, encoding="utf-8-sig")
-    assert main(["validate", "--list", "--register", str(folder)]) == 0
-    assert "cubes" in capsys.readouterr().out
-    stored = next(file for file in (OURS.folder / FOLDER).iterdir() if file.name.endswith(".json"))
-    (folder / FOLDER).mkdir()
-    (folder / FOLDER / stored.name).write_text(stored.read_text(encoding="utf-8"), encoding="utf-8-sig")
-    (found,) = stored_counterexamples()
-    assert found.to_dict() == load(stored.name.removesuffix(".json")).instance.to_dict()

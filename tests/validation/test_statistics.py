@@ -30,14 +30,6 @@ def test_next_term_shifts_the_slope_by_what_is_reported() -> None:
     assert not without.agrees(1, z=1.0)
 
 
-def test_a_pure_power_is_exact() -> None:
-    """Assert that without noise and without a next term slope and constant come out to rounding."""
-    fitted = fit_order(X, 5 * X**-1.5)
-    assert fitted.slope == pytest.approx(-1.5, abs=1e-12)
-    assert fitted.constant == pytest.approx(5, rel=1e-11)
-    assert fitted.margin() < 1e-10
-
-
 def test_standard_error_is_that_of_the_slope() -> None:
     """Assert that over 2000 noisy draws slopes scatter by the reported standard error (within 4 errors of that)."""
     rng = np.random.default_rng(5)

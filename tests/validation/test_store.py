@@ -4,12 +4,8 @@ import dataclasses
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
-import threading
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +13,9 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics.files import dependencies
-from snapdyn.validation import CLAIMS, ClaimResult, Line, Map, Picture, load_claims, validate
-from snapdyn.validation.store import FinishedClaims, decoded, encoded
-from tests.helpers import group_has_ended
-from tests.validation.helpers import check, claim_of, result_of
+from snapdyn.validation import ClaimResult, Line, Map, Picture, load_claims, validate
+from snapdyn.validation.store import decoded, encoded
+from tests.validation.helpers import check, result_of
 
 # Smallest and largest floats, one without a short decimal form, both zeros, and what is not finite.
 AWKWARD = [0.1 + 0.2, 5e-324, 1.7976931348623157e308, 1 / 3, 0.0, -0.0, math.inf, -math.inf, math.nan]
@@ -83,17 +78,6 @@ def test_a_stored_result_is_exact() -> None:
     """Assert that every field comes back with every bit: signs of zero, NaN, subnormal numbers, arrays, maps."""
     result = full_result()
     assert bits(decoded(encoded(result), result.claim)) == bits(result)
-
-
-@pytest.mark.parametrize("place", [0, 0.01, 0.5, 0.99])
-@pytest.mark.parametrize("damage", ["changed", "cut"])
-def test_damage_is_noticed(place: float, damage: str) -> None:
-    """Assert that a stored result with one character changed, or its end lost, is refused wherever that is."""
-    text = encoded(full_result())
-    at = int(place * len(text))
-    broken = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :] if damage == "changed" else text[:at]
-    with pytest.raises((ValueError, KeyError, TypeError)):
-        decoded(broken, claim_of())
 
 
 @pytest.fixture
@@ -188,57 +172,6 @@ def test_without_a_writable_folder_the_run_goes_on(loaded: Path, monkeypatch: py
     assert "SNAPDYN_CACHE" in note
 
 
-def test_two_runs_at_once(loaded: Path) -> None:
-    """Assert that runs that write, read and remove the same result at once find it whole or not at all."""
-    entry = CLAIMS["first"]
-    result = dataclasses.replace(full_result(), claim=entry)
-    runs = [FinishedClaims() for _ in range(3)]
-
-    def work(run: FinishedClaims) -> None:
-        for _ in range(30):
-            run.add(result)
-            found = run.resumed([entry], "full").get(entry.id)
-            assert found is None or bits(dataclasses.replace(found, depends_on={})) == bits(result)
-            run.clear()
-
-    threads = [threading.Thread(target=work, args=(run,)) for run in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(note.startswith("resumed") for run in runs for note in run.notes)
-    assert list((loaded.parent / "cache" / "claims").iterdir()) == []
-
-
-@pytest.mark.long
-def test_a_parallel_run_that_is_stopped(loaded: Path) -> None:
-    """Assert that after Ctrl-C finished claims are kept, no process is left, and the next run resumes."""
-    loaded.write_text(FILE.replace('log.write(name + " ")', 'log.write(name + " ")\n        if name == "third" and '
-                                   'os.environ.get("SLOW"): import time; time.sleep(300)'))  # fmt: skip
-    load_claims(loaded)
-    command = [sys.executable, "-m", "snapdyn", "validate", *IDS, "--load", str(loaded), "--jobs", "2"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env=os.environ | {"SLOW": "1"},
-        # A shell's background job ignores Ctrl-C, and its children inherit that.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    ) as run:  # fmt: skip
-        claims = loaded.parent / "cache" / "claims"
-        deadline = time.monotonic() + 60
-        while not (claims.is_dir() and len(list(claims.glob("[!.]*.json"))) == 2) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does
-        out, err = run.communicate(timeout=60)
-    assert run.returncode == 130
-    assert "2 claims: 2 holds" in out
-    assert err.count("\n") == 1
-    assert err.startswith("snapdyn: interrupted")
-    assert group_has_ended(run.pid)
-    resumed = validate(IDS, jobs=1)
-    assert resumed.notes == ("resumed: 2 of 3 claims from an interrupted run",)
-    assert resumed.count() == {"holds": 3}
-
-
 REGISTER = """
 title = "Own"
 about = "Own."
@@ -250,8 +183,7 @@ claims = ["first", "second", "third"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_register_whose_law_has_changed(jobs: int, tmp_path: Path) -> None:
+def test_a_register_whose_law_has_changed(tmp_path: Path) -> None:
     """Assert that an interrupted run is resumed only while modules, opened files and register.toml are as they were.
 
     The statement of a changed law is refuted.
@@ -264,7 +196,7 @@ def test_a_register_whose_law_has_changed(jobs: int, tmp_path: Path) -> None:
 
     def run(**more: str) -> tuple[int, str]:
         command = [sys.executable, "-m", "snapdyn", "validate", "--register", ".", "--jobs"]
-        number = "1" if more else str(jobs)  # Ctrl-C in the third claim, after the others are stored
+        number = "1" if more else "2"  # Ctrl-C in the third claim, after the others are stored
         done = subprocess.run(
             [*command, number], cwd=tmp_path, env=surroundings | more, capture_output=True, text=True, timeout=120
         )
@@ -276,6 +208,5 @@ def test_a_register_whose_law_has_changed(jobs: int, tmp_path: Path) -> None:
     assert run(STOP="third") == (130, "")
     (tmp_path / "scale.csv").write_text("1.5")
     assert run(STOP="third") == (130, "")
-    assert run(STOP="third") == (130, "resumed: 2 of 3")
     (tmp_path / "law.py").write_text("value = 1.5")
     assert run() == (1, "")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics import FrozenDecoder, MeanField, ModifiedDecoder, SingleCommonToken, System
 from snapdyn.validation import Evidence, Measured, Report, load_claims, validate
 from snapdyn.validation.results import verdict_of
 from snapdyn.validation.store import encoded
@@ -54,14 +53,6 @@ def test_faulty_evidence_carries_no_verdict(checks: list[Measured]) -> None:
     result = check_claim(entry, "quick")
     assert result.fault.startswith("No verdict is possible")
     assert not result.as_expected
-
-
-def test_selection_keeps_the_order_of_the_register_and_reports_progress() -> None:
-    """Assert that `only` selects, in the register's order, and that progress runs from 0 to the total."""
-    seen: list[tuple[int, int, str]] = []
-    report = validate(["lemma16", "lemma14"], progress=lambda *args: seen.append(args), jobs=1)
-    assert [c.id for c in report.claims] == ["lemma14", "lemma16"]
-    assert seen == [(0, 2, "lemma14"), (1, 2, "lemma16"), (2, 2, "")]
 
 
 def test_unknown_claim_and_level_are_named_with_a_suggestion() -> None:
@@ -122,28 +113,6 @@ def test_the_numbers_do_not_depend_on_the_number_of_jobs(tmp_path: Path, monkeyp
     assert [(done, total) for done, total, _ in seen] == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert [names.count(",") for _, _, names in seen] == [1, 1, 0, 0]
     assert seen[-1][2] == ""
-
-
-def test_ctrl_c_inside_a_claim_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that Ctrl-C during an integration stops the claim instead of a verdict on half a run."""
-    calls = 0
-
-    def interrupted(self: System, state: Any, out: Any) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 200:
-            raise KeyboardInterrupt
-        return real[type(self)](self, state, out)
-
-    kinds = (MeanField, ModifiedDecoder, FrozenDecoder, SingleCommonToken)
-    real = {kind: kind.write_rate for kind in kinds}
-    for kind in kinds:
-        monkeypatch.setattr(kind, "write_rate", interrupted)
-    # scipy's route, which asks the system for its rate, for fast attention too; the compiled one has it inside.
-    monkeypatch.setattr(System, "integrator", None)
-    monkeypatch.setattr("snapdyn.validation.search.instance_runs.fast", lambda *_: False)
-    with pytest.raises(KeyboardInterrupt):
-        validate(["theorem2b"])
 
 
 def test_ctrl_c_inside_a_compiled_run_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate, random_classes, syn_medium
-from snapdyn.dynamics.classes.kinds import Kinds, ranks, recognised
+from snapdyn.dynamics.classes.kinds import Kinds, recognised
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.reduction import reduced
 from tests.dynamics.systems.helpers import plain, random_symmetric_classes
@@ -90,11 +90,3 @@ def test_one_start_of_its_own_leaves_a_query_to_itself() -> None:
     found = found_in(plain(syn_medium(3)), z)
     assert found is not None
     assert sorted(found.number.tolist()) == [2, 4]
-
-
-def test_ranks_are_those_of_sorted_rows() -> None:
-    """Assert the numbers that numpy's unique rows have, so that the first column decides before the second."""
-    first, second = np.random.default_rng(0).integers(0, 4, (2, 60))
-    expected = np.unique(np.stack([first, second], axis=1), axis=0, return_inverse=True)[1].ravel()
-    np.testing.assert_array_equal(ranks(first, second), expected)
-    assert (ranks(second, first) != expected).any()

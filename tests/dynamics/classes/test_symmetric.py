@@ -95,12 +95,8 @@ def test_what_needs_all_classes_says_so() -> None:
     each = r"1000000000000000 classes, each by itself, to fit.* use integrate\(MeanField\(...\)\) and trajectory.of_cl"
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: classes.P, each),
-        (lambda: classes.support(0), each),
-        (lambda: classes.check_z(None), each),
-        (lambda: classes.common_tokens(), each),
         (lambda: sd.FrozenDecoder(classes, 1.0), each),
         (lambda: sd.MeanField(classes, 1.0, 1.0, residual=True), each),
-        (lambda: sd.MeanField(classes, 1.0, 1.0).layout, each),
         (lambda: sd.ladder(classes, 1.0, 1.0, [1.0]), each),
         (
             lambda: sd.integrate(sd.MeanField(classes, 1.0, 1.0), [1.0], reduce=False),

@@ -67,19 +67,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("imports", "statement", "more"),
     [
-        ("import json, numpy, law, far", "pass", {"elsewhere/far.py"}),
         ("import json", "import later", {"elsewhere/later.py"}),
-        ("from early import NUMBER", "pass", {"elsewhere/early.py"}),
         ("from near import NUMBER", "pass", {"elsewhere/early.py", "elsewhere/near.py"}),
-        ("import numpy", "numpy.loadtxt('../data.csv')", {"data.csv"}),
         ("import os", "os.open('../data.csv', os.O_RDONLY)", {"data.csv"}),
         ("DATA = open('../data.csv').read()", "open('../table.txt', 'rb').read()", {"data.csv", "table.txt"}),
         ("import glob", "glob.glob('../elsewhere/*.csv')", {"elsewhere/"}),
-        ("from pathlib import Path", "list(Path('..').iterdir())", {""}),
-        ("", "exec(open('../data.csv').read())", {"data.csv"}),
         ("import contextlib as c", "with c.suppress(sd.InputError): sd.read_trace('../a.nc', **GIVEN)", {"a.nc"}),
         ("", "open('../new', 'w').close(); open('../new').read()", set()),
-        ("", "sd.integrate(sd.MeanField(sd.syn_small(), 1.0, 0.1), [1.0])", set()),
     ],
 )  # fmt: skip
 def test_what_counts(imports: str, statement: str, more: set[str], folder: Path) -> None:
@@ -110,15 +104,10 @@ def test_a_change_is_noticed(folder: Path) -> None:
     ("imports", "statement"),
     [
         ("import subprocess", "subprocess.run(['true'])"),
-        ("import os", "os.system('true')"),
         ("import socket", "socket.socket().connect_ex(('127.0.0.1', 9))"),
-        ("import sqlite3", "sqlite3.connect(':memory:')"),
         ("import h5py", "pass"),
-        ("import xarray", "xarray.open_dataset('a.nc', engine='h5netcdf') if 0 else None"),
-        ("import sys, types; sys.modules['made'] = types.ModuleType('made')", "pass"),
         ("", "open('../data.csv').read(); open('../data.csv', 'w').write('2'); open('../data.csv').read()"),
         ("import program", "pass"),
-        ("import law", "open('law.py', 'w').write('NUMBER = 2')"),
     ],
 )
 def test_what_cannot_be_known(imports: str, statement: str, folder: Path) -> None:

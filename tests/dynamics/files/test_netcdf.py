@@ -41,17 +41,6 @@ LABELLED = xarray.Dataset(
 )
 
 
-def test_what_reading_would_refuse_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the largest number of variables is written and read, and one more refused before it is written."""
-    for module in ("netcdf", "netcdf_content"):
-        monkeypatch.setattr(f"snapdyn.dynamics.files.{module}.MOST_OBJECTS", 100)
-    many = xarray.Dataset({f"x{i}": float(i) for i in range(100)})
-    assert read(write_netcdf(many, tmp_path / "a.nc", "test 1")).arrays["x99"] == 99.0
-    with pytest.raises(InputError, match=r"at most 100 variables and dimensions in one file, received 101"):
-        write_netcdf(many.assign(y=1.0), tmp_path / "b.nc", "test 1")
-    assert not (tmp_path / "b.nc").exists()
-
-
 def test_xarray_opens_the_file_and_gives_the_same(tmp_path: Path) -> None:
     """Assert that xarray and our reader give one dataset, which gives the same bytes again, and nothing beside it."""
     path = write_netcdf(LABELLED, tmp_path / "a.nc", "test 1")
@@ -138,44 +127,6 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     for sentence in sentences:
         assert sentence.startswith("expected ")
         assert "File too large; choose another path" in sentence
-
-
-INTERRUPTED = """
-import signal, sys
-from pathlib import Path
-import numpy as np
-import xarray
-from snapdyn.dynamics.files.netcdf import write_netcdf
-path = Path(sys.argv[1])
-
-signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-many = xarray.Dataset({f"x{i}": ("n", np.arange(20000.0)) for i in range(10)})
-write_netcdf(many, path, "test 1")
-whole = path.read_bytes()
-stopped = 0
-for number in range(int(sys.argv[2])):
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 1e-4 + 0.03 * (number * 0.618 % 1))
-        write_netcdf(many, path, "test 1")
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    except KeyboardInterrupt:
-        stopped += 1
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    assert path.read_bytes() == whole
-print(stopped, sorted(p.name for p in path.parent.iterdir()))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs an interval timer")
-def test_an_interrupt_leaves_the_old_file_and_the_process(tmp_path: Path) -> None:
-    """Assert, for interrupts at 16 times within a write, that the process goes on with the old file whole."""
-    run = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(tmp_path / "a.nc"), "16"], capture_output=True, text=True, timeout=300
-    )
-    assert run.returncode == 0, run.stderr
-    stopped, names = run.stdout.split(maxsplit=1)
-    assert int(stopped) >= 3
-    assert names.strip() == "['a.nc']"
 
 
 def test_ctrl_c_acts_when_hdf5_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,15 +38,14 @@ MEMBERS = {
 }
 
 
-@pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("content", MEMBERS.values(), ids=MEMBERS)
-def test_arrays_that_are_not_what_they_declare(name: str, content: bytes, tmp_path: Path) -> None:
+def test_arrays_that_are_not_what_they_declare(content: bytes, tmp_path: Path) -> None:
     """Assert one sentence for an array whose header does not fit its content, which numpy would believe."""
     path = tmp_path / "file.npz"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{name}.npy", content)
+        archive.writestr("P.npy", content)
     with pytest.raises(InputError, match=r"^expected an npz file of plain arrays, received .*; write numbers with"):
-        READERS[name](path)
+        read_table(path)
 
 
 @pytest.mark.parametrize("name", READERS)

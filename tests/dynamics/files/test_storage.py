@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -117,22 +116,6 @@ def test_unfinished_files_of_ended_processes_are_removed(tmp_path: Path) -> None
     os.utime(tmp_path / gone[1], (0, 0))
     assert output_folder(tmp_path) == tmp_path
     assert {path.name for path in tmp_path.iterdir()} == set(kept)
-
-
-def test_the_temporary_file_of_a_killed_process_is_removed(tmp_path: Path) -> None:
-    """Assert that what SIGKILL leaves of a write is gone after the next command looks at the folder."""
-    code = f"""
-import os, signal
-from pathlib import Path
-from snapdyn.dynamics.files.storage import replacing
-with replacing(Path({str(tmp_path)!r}) / "a.txt") as temporary:
-    temporary.write_text("new")
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
-    assert len(list(tmp_path.iterdir())) == 1
-    output_folder(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from scipy.stats import linregress
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
     Event,
-    FrozenDecoder,
     MeanField,
     ModifiedDecoder,
     SingleCommonToken,
@@ -112,8 +111,7 @@ def test_progress_is_monotone_and_ends_at_one(method: str) -> None:
 ARGUMENTS = (5, 100, 1.0, 0.1, 5.0)
 
 
-@pytest.mark.parametrize("where", ["event", "rate"])
-@pytest.mark.parametrize("method", ["DOP853", "LSODA", "BDF", "CVODE"])
+@pytest.mark.parametrize(("where", "method"), [("event", "DOP853"), ("rate", "LSODA"), ("rate", "CVODE")])
 def test_ctrl_c_keeps_what_is_finished(where: str, method: str) -> None:
     """Assert that an interrupt returns the saves made so far, equal to those of a full run."""
     times = np.arange(0.0, 41.0)
@@ -144,15 +142,6 @@ def test_failure_at_the_start_ends(method: str) -> None:
     assert run.t.tolist() == [0.0]
 
 
-def test_a_repeated_step_of_lsoda_names_time_and_quantity(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that the report of a failed LSODA needs neither its tolerances, which it does not keep, nor its rate."""
-    monkeypatch.setattr("snapdyn.dynamics.integration.scipy_solvers.MOST_EVALUATIONS_OF_A_STEP", 3)
-    run = integrate(SingleCommonToken(*ARGUMENTS), [0.0, 40.0], method="LSODA")
-    assert run.status == "failed"
-    assert "it changes fastest relative to its tolerance" in run.message
-    assert "LSODA evaluated the right-hand side 3 times in one step" in run.message
-
-
 @pytest.mark.parametrize("size", [700.0, 1e300])
 def test_extreme_initial_logits_do_not_diverge(size: float) -> None:
     """Assert that a prior that puts all attention on one token runs, with attention exactly there."""
@@ -174,18 +163,13 @@ SHARED = random_instance(4, next_token=(3, 3, 3, 1, 8)).classes()
 
 REFUSED: dict[str, Callable[[], Any]] = {
     "t_eval to increase": lambda: integrated([2.0, 1.0]),
-    "t_eval of shape": lambda: integrated([]),
     "finite": lambda: integrated([math.nan]),
     "rtol to be a finite number of at least": lambda: integrated(rtol=1e-15),
-    "log_time to be true or false": lambda: integrated(log_time="no"),
     "did you mean 'RK45'": lambda: integrated(method="RK46"),
     "use CVODE or DOP853": lambda: integrate(MeanField(syn_medium(10), 1.0, 1.0), [1.0], method="Radau"),
     "system to be a System": lambda: integrate(INSTANCE.classes(), [1.0]),  # type: ignore[arg-type]
     "classes to be a SequenceClasses": lambda: MeanField(INSTANCE.P, 1.0, 1.0),  # type: ignore[arg-type]
-    "eta_Y": lambda: FrozenDecoder(INSTANCE.classes(), 0.0),
     "different next tokens": lambda: ModifiedDecoder(SHARED, 1.0, 1.0),
-    "different next tokens ": lambda: FrozenDecoder(SHARED, 1.0, modified=True),
-    "did you mean 'leading'": lambda: ModifiedDecoder(INSTANCE.classes(), 1.0, 1.0, beta="leadin"),
     "the last time after": lambda: log_times(2.0, 1.0, 5),
 }
 

@@ -10,7 +10,6 @@ from snapdyn.dynamics import (
     MeanField,
     ModifiedDecoder,
     integrate,
-    integrate_many,
     log_times,
     single_common_token,
     syn_small,
@@ -19,7 +18,7 @@ from snapdyn.dynamics.integration.clock import LATEST_TIME
 from snapdyn.dynamics.integration.driver import NEVER, run
 from snapdyn.dynamics.integration.request import Request
 from tests.dynamics.helpers import EPS
-from tests.dynamics.integration.helpers import SYSTEMS, mean_field_system, tolerance
+from tests.dynamics.integration.helpers import SYSTEMS
 
 
 class Leaking(MeanField):
@@ -51,12 +50,6 @@ def test_a_rate_with_wrong_digits_fails(kind: type[Leaking], name: str, method: 
     assert "\n" not in run.message
     assert run.t.size == times.size
     assert integrate(MeanField(syn_small(), 1.0, 1.0), times, method=method, z_only=z_only).status == "finished"
-
-
-def test_members_of_an_ensemble_are_judged_alike() -> None:
-    """Assert that `integrate_many` fails the member with the wrong rate and no other."""
-    systems = [MeanField(syn_small(), 1.0, 1.0), Leaking(syn_small(), 1.0, 1.0)]
-    assert [run.status for run in integrate_many(systems, [1.0, 30.0], threads=2)] == ["finished", "failed"]
 
 
 @pytest.mark.parametrize("method", ["compiled", "DOP853", "RKC", "LSODA", "CVODE"])
@@ -117,17 +110,6 @@ def test_z_alone_is_the_same_z(name: str) -> None:
     np.testing.assert_allclose(z.z, whole.z, rtol=0, atol=30 * EPS * max(1.0, np.abs(whole.z).max()))
     assert np.isnan(z.loss).all()
     assert (z.invariants, z.extra, z.stats) == ({}, {}, whole.stats)
-
-
-def test_decoder_is_saved_on_request() -> None:
-    """Assert Y at every save against scipy's route, also where the loss is not made."""
-    ours, theirs = (
-        integrate(mean_field_system(), [0.0, 0.3, 20.0], method, save_decoder=True, z_only=method == "compiled")
-        for method in ("compiled", "DOP853")
-    )
-    Y, expected = ours.require_decoder().Y, theirs.require_decoder().Y
-    assert np.abs(Y - expected).max() < tolerance(ours) < 1e-3 * np.abs(expected).max()
-    assert np.isnan(ours.loss).all()
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

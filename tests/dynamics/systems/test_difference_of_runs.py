@@ -70,7 +70,7 @@ def reducible(seed: int) -> tuple[Any, Any]:
     raise AssertionError("no draw has equal values")
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(10))
 @pytest.mark.filterwarnings("ignore::snapdyn.dynamics.systems.finite_length.ExpansionWarning")
 def test_runs_differ_less_than_two_errors(seed: int) -> None:
     """Assert the bound in every state value at fifteen times, for all systems; every sixth one is a MeanField.

@@ -163,20 +163,6 @@ def test_a_run_that_leaves_the_expansion_says_so() -> None:
         assert integrate(FiniteLengthMeanField(*arguments, seq_len, start), [1.0, 30.0]).status == "finished"
 
 
-def test_a_negative_loss_is_named() -> None:
-    """Assert that the warning names a corrected loss below 0, which no loss can be."""
-    unequal = 1e-9 * np.random.default_rng(1).normal(size=(2, 30))  # every token keeps its row
-    system = FiniteLengthMeanField(syn_small(), 1.0, 1.0, 32, unequal)
-    L = system.layout
-    states = np.zeros((30, system.size))
-    states[:, : L.num_slots][:, L.slot_of_z] = _rare_token_logits(4.0)[system.classes.z_coordinates]
-    states[:, L.num_slots :] = np.random.default_rng(0).normal(0.0, 10.0, (30, L.num_rows * L.num_columns))
-    least = min(system.loss(state) for state in states)
-    assert least < 0.0
-    with pytest.warns(ExpansionWarning, match=f"and a loss down to {least:.2g}"):
-        system.extra(states)
-
-
 def test_sequences_too_short_for_the_expansion_are_refused() -> None:
     """Assert that the shortest length is the one at which (1/sum P^2 - 1)/(T-1) is 1, that one below is refused."""
     classes = syn_small()

@@ -11,7 +11,6 @@ from snapdyn.dynamics import FrozenDecoder, MeanField, syn_small
 from tests.dynamics.dense_reference import (
     Instance,
     mean_field,
-    objective,
 )
 from tests.dynamics.helpers import ROUNDING_OF_SUMS, dense_state
 from tests.dynamics.systems.helpers import INSTANCES, RESIDUAL, assert_close, initial_logits, random_state
@@ -60,32 +59,6 @@ def test_dense_comparison_rejects_a_wrong_theory(wrong: str) -> None:
     other = replace(instance, prior=np.full(5, 0.2)) if wrong == "prior" else instance
     _, dz, _ = mean_field(other, Y, z, *rates)
     assert np.abs(actual - dz).max() > 1e8 * ROUNDING_OF_SUMS * np.abs(dz).max()
-
-
-@pytest.mark.parametrize("residual", RESIDUAL.values(), ids=RESIDUAL.keys())
-@pytest.mark.parametrize("name", ["shared next token and query", "query in its own and in other supports"])
-def test_derivative_is_the_gradient_of_the_expected_objective(name: str, residual: bool) -> None:
-    """Assert that the flow is eta times the gradient of J, by the complex step in every coordinate.
-
-    Im J(x + i h)/h has error h^2, nothing at h = 1e-30, so the tolerance is rounding.
-    """
-    instance = INSTANCES[name]
-    system = MeanField(instance.classes(), 0.7, 1.3, residual=residual)
-    state = random_state(system, 3, size=1.0)
-    Y, z = dense_state(system, state)
-    actual_dY, actual_dz = dense_state(system, system.derivative(0.0, state))
-    h = 1e-30
-    dY, dz = np.zeros_like(Y), np.zeros_like(z)
-    for index in np.ndindex(*Y.shape):
-        moved = Y.astype(complex)
-        moved[index] += 1j * h
-        dY[index] = 0.7 * objective(instance, moved, z, residual).imag / h
-    for index in np.ndindex(*z.shape):
-        moved = z.astype(complex)
-        moved[index] += 1j * h
-        dz[index] = 1.3 * objective(instance, Y, moved, residual).imag / h
-    assert_close(actual_dY, dY)
-    assert_close(actual_dz, dz)
 
 
 def test_late_error_keeps_its_relative_accuracy() -> None:

@@ -35,27 +35,3 @@ def test_observables() -> None:
     np.testing.assert_allclose([at, *slopes], [2 * np.log(1.5), -at / 0.5, -1.0], rtol=1e-5)
     with pytest.raises(sd.InputError, match="2 indices for pair"):
         result.crossing("pair", 0, level=3.0)
-
-
-@pytest.mark.long
-def test_differences_of_runs() -> None:
-    """Assert derivatives by three parameters, of which one is 0, to 1e-6 of central differences.
-
-    Lotka and Volterra's equations with a season, from a start that depends on a parameter. With h = 1e-4 the
-    differences err by h^2/6 third derivatives, about 1e-7 here, and by the tolerance over h, 1e-8.
-    """
-    a, b, c = sympy.symbols("a b c")
-    rate = {u: u * (a - v) + c * sympy.sin(t), v: v * (u - b) * sympy.exp(-c * u)}
-    values = {a: 1.2, b: 0.8, c: 0.0}
-    system = sd.System.from_sympy("Seasons", {u: 2 * a, v: 1 / b}, rate, values, time=t)
-    times, h = np.array([0.0, 0.5, 2.0, 5.0]), 1e-4
-    result = sd.sensitivity(system, times, ("c", "b", "a"))
-    for i, parameter in enumerate((c, b, a)):
-        above, below = (
-            sd.integrate(
-                system.with_parameters(**{parameter.name: values[parameter] + sign * h}), times, "DOP853", 1e-12, 1e-13
-            )
-            for sign in (1, -1)
-        )
-        expected = (above.state - below.state) / (2 * h)
-        np.testing.assert_allclose(result.state[:, i], expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())

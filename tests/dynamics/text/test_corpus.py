@@ -1,8 +1,6 @@
 """Reading text: words, vocabulary, headings, encodings, files that cannot be read."""
 
-import errno
 import gzip
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -126,22 +124,6 @@ def test_gzip_that_expands_without_end_is_refused(tmp_path: Path, monkeypatch: p
     assert "unpack it first" in sentence(error)
     monkeypatch.setattr(corpus_module, "MOST_TIMES_SIZE", 28 * 20_000)
     assert from_text(path, **SMALL) == plain
-
-
-def test_a_full_temporary_folder_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that a disk without room for the words is named with what to do."""
-
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-        def close(self) -> None: ...
-
-    monkeypatch.setattr(corpus_module.tempfile, "TemporaryFile", Full)
-    with pytest.raises(InputError) as error:
-        from_text(FABLE, **SMALL)
-    assert "No space left" in sentence(error)
-    assert "TMPDIR" in sentence(error)
 
 
 def test_text_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:

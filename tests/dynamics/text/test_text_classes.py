@@ -12,7 +12,7 @@ from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, TextClasses, from_text, integrate
 from snapdyn.dynamics.text import corpus as corpus_module, text_classes as text_module
 from tests.dynamics.helpers import sentence
-from tests.dynamics.text.helpers import SMALL, documents_of, from_text_of_words
+from tests.dynamics.text.helpers import SMALL, documents_of
 from tests.helpers import FABLE
 
 
@@ -65,32 +65,6 @@ def test_counts_against_brute_force(window: int, min_token_count: int) -> None:
     assert in_words(classes) != counted_by_hand(documents, window, 2, min_token_count, left_out=0)
     some = from_text(FABLE, window=window, min_count=2, min_token_count=min_token_count, max_classes=3)
     assert in_words(some) == dict([*in_words(classes).items()][:3])
-
-
-def test_counts_do_not_depend_on_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that blocks as short as a window, and lines read in pieces, give the same classes."""
-    whole = from_text(FABLE, **SMALL)
-    monkeypatch.setattr(corpus_module, "WORDS_AT_ONCE", 7)
-    assert from_text(FABLE, **SMALL) == whole
-    monkeypatch.setattr(corpus_module, "LONGEST_PIECE", 40)
-    pieces = from_text(FABLE, **SMALL)
-    assert pieces == whole
-    assert pieces.words == whole.words
-
-
-@pytest.mark.parametrize(
-    ("times", "min_token_count", "words"),
-    [
-        ({"a": 5, "b": 4, "c": 3, "d": 2, "e": 2, "f": 1}, 3, "a <unk> b c"),  # 5 words cut, as many as a
-        ({"a": 5, "b": 3, "c": 3, "d": 2, "e": 2, "f": 2}, 3, "<unk> a b c"),
-        ({"c": 3, "b": 2, "<unk>": 2, "a": 3}, 2, "c a b <unk>"),  # the text's own <unk> counts as cut
-    ],
-)
-def test_vocabulary_is_ordered_by_count(times: dict[str, int], min_token_count: int, words: str) -> None:
-    """Assert that words with exactly min_token_count occurrences are kept, and <unk> follows words as frequent."""
-    text = " ".join(" ".join([word] * number) for word, number in times.items())
-    classes = from_text_of_words(text, window=1, min_count=1, min_token_count=min_token_count)
-    assert classes.words == tuple(words.split())
 
 
 def windows_by_hand(documents: list[list[str]], window: int, pairs: set[tuple[str, str]]) -> list[Any]:

@@ -67,38 +67,24 @@ def test_both_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.csv", "", "column step"),
         ("a.csv", "loss\n1", "column step"),
-        ("a.csv", "Step\n1", r"received \['Step'\]"),
         ("a.csv", "step,loss\n0,3.5\n\n1,x", "finite loss in line 4 of a.csv, received 'x'"),
         ("a.csv", "step,loss\n1,3.5\n0,3,5", "expected 2 cells in line 3 of a.csv, .* received 3"),
-        ("a.csv", "step,loss\n\n\n1,000,3.5", "expected 2 cells in line 4 of a.csv, .* received 3"),
-        ("a.csv", "step,seed,loss\n0,3.5", "expected 3 cells in line 2 of a.csv, .* received 2"),
-        ("a.csv", 'step,loss\n0,"3,5"', "finite loss in line 2"),
-        ("a.csv", "step,quantity,value\n0,loss,3,5", "expected 3 cells in line 2"),
         ("a.csv", "step,entropy_1,entropy_2\n0,1,1", "every class from 1 to 2 and none of class 0"),
         ("a.csv", "step,loss,entropy_0\n0,1,\n1,1,\n", "expected entropy at one .* received none for seed 0, class 0"),
         ("a.csv", "step,loss\n,1", "finite step in line 2"),
-        ("a.csv", "step,loss\n0,nan", "finite loss in line 2"),
         ("a.csv", "step,attention_0_0,attention_0_1\n0,.5,.5\n1,.5,", "all tokens of a class .* at step 1, class 0"),
         ("a.csv", "step,loss,accuracy\n0,1,1", "received 'accuracy'"),
         ("a.csv", "step,seed,a - loss\n0,0,1", "received both"),
         ("a.csv", "step,loss,a - loss\n0,1,1", "'loss' beside 'a - loss', of which one names a run"),
         ("a.csv", "step,a - loss,a - Loss\n0,1,1", r"'a - loss' beside 'a - Loss'.* 'loss': '{seed} - loss'"),
         ("a.csv", "step,a - loss,a - loss\n0,1,1", "different names"),
-        ("a.csv", "step,entropy_0,entropy_00\n0,1,1", "'entropy_0' beside 'entropy_00'"),
-        ("a.csv", "Step,global_step,loss\n0,0,1", "'Step' beside 'global_step'"),
         ("a.csv", "step,a - train - entropy_0\n0,1", r"at two places.*'entropy': '{seed} - train - entropy_{n}'}$"),
         ("a.csv", "Wall time,Step,Value\n0,1,2", r"'Value'.*columns={'step': 'Step', 'loss': 'Value'}$"),
-        ("a.csv", "n,a - train/entropy_0\n0,1", r"columns={'step': 'step', 'entropy': '{seed} - train/entropy_{n}'}$"),
         ("a.jsonl", '{"step": 0, "loss": 1}\n{"step": 1, "loss": true}', "finite loss in line 2 of a.jsonl"),
         ("a.jsonl", '{"step": 0, "loss": 1}\n\n{"step": 1, "loss"}', "JSON object .* in line 3"),
         ("a.jsonl", '{"step": 0, "loss": 1, "loss": 2}', "different keys .*a key twice"),
-        ("a.jsonl", "[0, 1]", "no object"),
         ("a.jsonl", '{"step": 0, "loss": 1}\n{"step": 0, "loss": 2}', "received two values at step 0"),
-        ("a.jsonl", '{"step": 0, "val_loss": 1}', r"columns={'step': 'step', 'loss': 'val_loss'}$"),
-        ("a.jsonl", '{"loss": 1}', "a column step"),
-        ("a.csv", "step,quantity,value,extra\n0,loss,1,2", "extra"),
         ("a.csv", b"\xff\xfe\x00", "UTF-8"),
         ("a.npz", b"PK no zip", "npz file of plain arrays"),
         ("a.nc", b"no HDF5", "netCDF"),
@@ -116,20 +102,6 @@ def test_strange_files_are_refused(tmp_path: Path, name: str, content: Any, sent
     with pytest.raises(InputError, match=sentence) as error:
         read_trace(path)
     assert "\n" not in str(error.value)
-
-
-def test_arrays_of_other_names_are_named(tmp_path: Path) -> None:
-    """Assert that the sentence has the names that an npz or netCDF file has."""
-    np.savez(tmp_path / "run.npz", t=STEPS, train_loss=LOSS)
-    xarray.Dataset({"t": ("i", STEPS), "train_loss": (("r", "i"), LOSS)}).to_netcdf(
-        tmp_path / "run.nc", engine="h5netcdf"
-    )
-    for name in ("run.npz", "run.nc"):
-        with pytest.raises(InputError, match=r"(received t, train_loss|holds .t., .train_loss.); "):
-            read_trace(tmp_path / name)
-    np.savez(tmp_path / "steps.npz", steps=STEPS, train_loss=LOSS)
-    with pytest.raises(InputError, match=r"attention, loss, entropy, in .* received steps, train_loss"):
-        read_trace(tmp_path / "steps.npz")
 
 
 FIRST, SECOND = "fox - entropy_0,fox - entropy_0__MIN,fox - entropy_0__MAX", "fox - entropy_1,owl - entropy_1"
@@ -165,9 +137,7 @@ def test_exports_of_wandb(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "options", "loss", "entropy"),
     [
-        ("a.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {"columns": {"step": "Step", "loss": "Value"}}, 1, 0),
         ("run-fox-tag-loss.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {}, 1, 0),
-        ("run-fox-tag-entropy_2.csv", "Wall time,Step,Value\n1.5,0,3.5\n2.5,7,3\n", {}, 0, 1),
         ("a.csv", "global_step,loss,entropy/2,_runtime,Relative Time (Wall)\n0,3.5,3.5,1,1\n7,3,3,1,\n", {}, 1, 1),
         ("a.csv", "Step,a - _step,a - _step__MAX,a - Loss,a - Loss__STEP\n0,0,0,3.5,0\n7,7,7,3,7\n", {}, 1, 0),
         ("a.jsonl", '{"_step": 0, "loss": 3.5, "lr": [1]}\n{"_step": 7, "loss": 3, "entropy_2": null}\n', {}, 1, 0),
@@ -226,16 +196,11 @@ def test_a_map_of_attention_and_of_seeds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "sentence"),
     [
-        ({"step": "Step"}, "one or more of attention, loss, entropy"),
-        ("loss", "as a map"),
         ({"los": "loss"}, "as a map"),
         ({"loss": "loss", "acc": "a"}, "each key of columns"),
         ({"loss": "loss_{n}"}, "no placeholder once"),
-        ({"entropy": "entropy"}, "{n} once in columns"),
         ({"attention": "a_{n}"}, "{n} and {l} once"),
-        ({"step": "{seed}", "loss": "loss"}, "no placeholder"),
         ({"attention": "a_{n}{l}"}, "characters between the placeholders"),
-        ({"loss": "train/loss"}, "expected columns 'train/loss' .loss. in a.csv, received"),
         ({"step": "Step", "loss": "loss"}, "a column Step .step. in a.csv"),
     ],
 )
@@ -342,37 +307,6 @@ def test_the_limit_ends_the_process(path: Path, tmp_path: Path, monkeypatch: pyt
     program.write_text("import os\nos.abort()\n")
     with pytest.raises(InputError, match="the library that reads HDF5 failed on it"):
         read_foreign(path, ["loss"])
-
-
-WAITING = """
-import sys
-from snapdyn.dynamics.files import netcdf_content
-from snapdyn.dynamics.traces.reading import read_foreign
-netcdf_content.__file__ = sys.argv[1]
-read_foreign(sys.argv[2], ["loss"])
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="looks for the process in /proc")
-def test_ctrl_c_ends_the_process(path: Path, tmp_path: Path) -> None:
-    """Assert that an interrupt of the reader alone leaves no process behind."""
-    program, told = tmp_path / "program.py", tmp_path / "pid"
-    program.write_text(
-        f"import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nname = {str(told)!r}\n"
-        f"open(name + '2', 'w').write(str(os.getpid()))\nos.rename(name + '2', name)\n{FOREVER}"
-    )
-    reader = subprocess.Popen([sys.executable, "-c", WAITING, str(program), str(path)], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 100
-        while not told.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        pid = int(told.read_text())
-        assert Path(f"/proc/{pid}").exists()
-        reader.send_signal(signal.SIGINT)
-        reader.wait(60)
-        assert not Path(f"/proc/{pid}").exists()
-    finally:
-        reader.kill()
 
 
 @pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs an alarm of the system")

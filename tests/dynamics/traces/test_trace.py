@@ -124,13 +124,10 @@ H = [0.6730, 0.6931]  # of the rows of CLASSES, nats: -.4 ln .4 - .6 ln .6, and 
     ("steps", "factor", "changes", "is_refused"),
     [
         ([0, 10], 1 / math.log(2), {}, True),
-        ([0, 10], 1.01 / math.log(2), {}, True),
         ([0, 10], 1.0, {}, False),
         ([0, 10], 1.03 / math.log(2), {}, False),
         ([1, 10], 1 / math.log(2), {}, False),  # no start
         ([0, 10], 1 / math.log(2), {1: 0.3}, False),  # one class is no H/ln 2
-        ([0, 10], 1 / math.log(2), {1: np.nan}, True),
-        ([0, 10], 1 / math.log(2), {0: np.nan, 1: np.nan}, False),
     ],
 )
 def test_entropy_in_bits(steps: list[int], factor: float, changes: dict[int, float], is_refused: bool) -> None:
@@ -172,15 +169,10 @@ def test_observables_of_a_system() -> None:
     ("arguments", "sentence"),
     [
         ({"observables": {"u": [1, 2]}, "loss": [1, 2]}, "received loss too"),
-        ({"observables": {"u": [1, 2]}, "seq_len": 5, "momentum": 0.5}, "received momentum, seq_len too"),
         ({"observables": {"u": [1, 2]}, "clock": "sequences"}, "received clock too"),
         ({"observables": {"u": [1, 2, 3]}}, r"u .* shape \(seeds, 2\)"),
-        ({"observables": {"u": [[1, 2]], "v": [[1, 2], [1, 2]]}}, "equally many seeds"),
-        ({"observables": {"u": [1, np.inf]}}, "received inf"),
-        ({"observables": {"u": [[1, 2], [np.nan, np.nan]]}}, "received none for seed 1"),
         ({"observables": {}}, "received none"),
         ({"observables": {3: [1, 2]}}, "each name of observables"),
-        ({"observables": [1, 2]}, "observables"),
     ],
 )
 def test_wrong_observables_are_refused(arguments: dict[str, Any], sentence: str) -> None:
@@ -198,11 +190,6 @@ def test_the_clock_of_a_schedule() -> None:
     assert Trace(range(6), rate_factor=2.0, **settings).t.tolist() == [2 * each for each in sums]
     assert Trace(4 * np.arange(6), clock="sequences", batch_size=4, **settings).t.tolist() == sums
     assert Trace([0, 2], loss=[1, 1], schedule=lambda i: np.where(i < 1, 0.5, 3.0)).t.tolist() == [0.0, 3.5]
-    assert Trace([0, 2], loss=[1, 1], schedule=multipliers).t.tolist() == [0.0, 0.5]
-    plain, ones = Trace(range(6), loss=np.ones(6)), Trace(range(6), loss=np.ones(6), schedule=np.ones(5))
-    assert np.array_equal(plain.t, ones.t)
-    assert repr(plain) == repr(ones)
-    assert "t = sum over j < i of schedule[j]" in repr(Trace(range(6), **settings))
     runs = sgd(syn_small(), 0.1, 0.1, 5, seed=[0, 1], schedule=multipliers)
     assert Trace.from_runs(runs).t.tolist() == sums
     with pytest.raises(InputError, match=r"received schedule = .* and None"):
@@ -211,5 +198,3 @@ def test_the_clock_of_a_schedule() -> None:
         Trace([0, 6], loss=[1, 1], schedule=multipliers)
     with pytest.raises(InputError, match="no schedule with clock='theory'"):
         Trace([0, 5], loss=[1, 1], clock="theory", schedule=multipliers)
-    with pytest.raises(InputError, match="received schedule too"):
-        Trace([0, 5], observables={"u": [1, 1]}, schedule=multipliers)

@@ -104,22 +104,6 @@ def test_classes_one_by_one_have_no_kinds() -> None:
         integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).of_class(1)
 
 
-def test_runs_of_a_mean_field_take_it() -> None:
-    """Assert no layout of all classes: "auto" at large sizes, reduce=True at small ones, and the methods that do."""
-    system = MeanField(syn_medium(10**6), 1.0, 1e-6)
-    run = integrate(system, [1.0, 1e6])
-    K = 2 * 10**6
-    assert run.stats["state_size"] == 43
-    assert run.stats["full_state_size"] == system.size == 10**6 + 10 * K + (1 + 10 * K) * (K + 1)
-    assert integrate(MeanField(syn_small(), 1.0, 1.0), [1.0]).stats["state_size"] == 85
-    assert integrate(MeanField(syn_small(), 1.0, 1.0, z_initial=np.zeros((2, 30))), [1.0], reduce=True).representatives
-    for options in ({"z_initial": np.eye(2, 30)}, {"residual": True}):
-        assert not MeanField(syn_small(), 1.0, 1.0, **options).carries_quotient
-    # So fast an attention would take CVODE, which needs the state of all classes.
-    fast = integrate(MeanField(single_common_token(10**9, 2, 0.3), 1.0, 1e5), [1e-6])
-    assert fast.stats["compiled"]
-
-
 # A step may put all of its error, rtol |y| sqrt(n), into one of n <= 19 values, |y| <= 35: 150 tolerances. The errors
 # of a whole run, of 30 to 80 steps, may be little more.
 ERROR_OF_A_RUN = 200 * 1e-8
@@ -181,17 +165,3 @@ def test_files_and_datasets_of_large_classes_hold_one_class_of_each_kind(tmp_pat
     for name in ("z", "attention", "z_support", "z_initial", "Y", "decoder_rows"):
         with pytest.raises(InputError, match="1100000000 classes, each by itself"):
             getattr(run, name)
-
-
-def test_copies_of_a_run_with_events(tmp_path: Path) -> None:
-    """Assert that copies hold their logits in one class, in events and in the file, whichever way they are made."""
-    classes = symmetric_classes([ClassKind([0.3], [0.2, 0.5], 5 * 10**5)])
-    event = Event(lambda t, state: state.loss - 3.0)
-    run = integrate(MeanField(classes, 1.0, 1e-5), [1e3, 1e7], reduce=True, events={"loss": event})
-    own, doubled = run.of_class(0), 2.0 * run.z_support
-    copied = run.changed(message="x").of_class(0)
-    assert np.array_equal(copied.z, own.z)
-    assert np.array_equal(copied.events[0].z_support, own.events[0].z_support)
-    changed = run.changed(z_support=doubled)
-    assert np.array_equal(changed.of_class(0).z, 2.0 * own.z)
-    assert np.array_equal(load(changed.save(tmp_path / "run.nc")).z_support, doubled)

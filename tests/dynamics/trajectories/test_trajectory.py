@@ -93,11 +93,7 @@ def test_to_xarray_is_labelled(run: Trajectory) -> None:
         "prior": INSTANCE.prior, "entropy": run.entropy(), "loss": run.loss,
     }.items():  # fmt: skip
         np.testing.assert_array_equal(data[name], values)
-    np.testing.assert_array_equal(data["z"].sel(query=5, token=3).sel(time=10.0), run.z[2, 1, 3])
     np.testing.assert_array_equal(data["attention"].isel(sequence_class=2), run.attention[:, 2])
-    assert data["loss"].attrs["units"] == "nats"
-    assert "SGD steps" in data["time"].attrs["long_name"]
-    assert (data.attrs["system"], data.attrs["eta_Y"]) == (run.system, run.parameters["eta_Y"])
     assert "violation of row sum of Z" in data
 
 

@@ -117,19 +117,6 @@ def test_entropy_can_turn_three_times(joint: ModuleType) -> None:
     assert turns(H[late]) == turns(joint.entropy(run.y.T**2 / 2, counts)) == 3
 
 
-BELOW, BEYOND, BESIDE_ZERO = ([1.0, 2.0], [0.0, 0.0]), ([1.0, 2.0], [1.5, 0.0]), ([0.0, 2.0], [0.0, 0.0])
-
-
-@pytest.mark.parametrize(("start", "rises"), [(BELOW, True), (BEYOND, False), (BESIDE_ZERO, False)])
-def test_last_move_of_the_entropy(joint: ModuleType, start: tuple[list[float], list[float]], rises: bool) -> None:
-    """Assert with Radau how the entropy moves last: up from below the target, down from beyond it or beside mu = 0."""
-    mu, v0 = np.array(start)
-    settings = {"method": "Radau", "rtol": 1e-11, "atol": 1e-13, "t_eval": [3.0, 6.0, 9.0]}
-    run = solve_ivp(lambda t, v: (mu - v) * np.exp((v**2 - v0**2) / 2), (0.0, 12.0), v0, **settings)
-    H = joint.entropy((run.y.T**2 - v0**2) / 2)
-    assert (np.diff(H) > 0).all() if rises else (np.diff(H)[0] < 0 and (np.diff(H) <= 1e-12).all())
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("id_", EXPECTED)
 def test_claims(joint: ModuleType, id_: str) -> None:

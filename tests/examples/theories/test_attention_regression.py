@@ -59,15 +59,6 @@ def test_claims(theory: dict[str, Any], id_: str) -> None:
     assert (result.outcome, result.as_expected) == ("conditional" if id_ == "drops" else "holds", True)
 
 
-def test_figure(theory: dict[str, Any]) -> None:
-    """Assert that SGD's points lie near theory's lines: two panels, labelled with the clock."""
-    left, right = theory["figure"]().axes
-    line, points = left.lines
-    np.testing.assert_allclose(points.get_ydata(), np.interp(points.get_xdata(), *line.get_data()), atol=0.06)
-    assert "prompts" in left.get_xlabel()
-    assert "prompts" in right.get_xlabel()
-
-
 def test_plateaus(theory: dict[str, Any]) -> None:
     """Assert the four drops of D = 4, N = 31 to four digits."""
     np.testing.assert_allclose(theory["plateaus"](), [1, 0.6406, 0.3774, 0.2098, 0.1360], atol=5e-5)

@@ -56,12 +56,3 @@ def test_claims(theory: dict[str, Any], id_: str) -> None:
     """Assert that each claim holds and that its wrong theories fail."""
     (result,) = validate([f"saad-solla-{id_}"]).claims
     assert (result.outcome, result.as_expected) == ("holds", True)
-
-
-def test_figure(theory: dict[str, Any]) -> None:
-    """Assert the figure's check and control on its data, and that it draws."""
-    data = theory["curves"]("quick")
-    nearer = theory["NEARER"]
-    assert nearer.measure(data).holds
-    assert not any(wrong(data).holds for wrong in nearer.controls.values())
-    assert len(theory["draw"](data).axes) == 1

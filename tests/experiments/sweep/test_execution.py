@@ -1,10 +1,7 @@
 """Running the cells of a sweep: their order, interruptions, two sweeps at once, lost workers, progress."""
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
 
@@ -89,40 +86,6 @@ def test_two_sweeps_on_one_folder(tmp_path: Path, visited: list[int]) -> None:
     again = execution.run_sweep(read_sweep(tmp_path / "grid.toml"), tmp_path / "out", jobs=1)
     assert (again.taken_over, again.computed) == (cells, 0)
     xarray.testing.assert_identical(again.dataset, dataset(tmp_path))
-
-
-class LostCluster(Executor):
-    """A cluster whose scheduler vanishes after the first portion."""
-
-    def __init__(self) -> None:
-        self.lost = False
-
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        if self.lost:
-            future.cancel()
-            future.set_running_or_notify_cancel()
-        else:
-            future.set_result(function(*arguments))
-        self.lost = True
-        return future
-
-
-def test_a_lost_scheduler_keeps_what_is_finished(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert one sentence, exit code 1 and the dataset so far where the scheduler vanishes after the first portion."""
-    (tmp_path / "grid.toml").write_text(GOOD)
-    with monkeypatch.context() as patched:
-        patched.setattr(execution, "_cluster", lambda scheduler: contextlib.nullcontext((1, LostCluster())))
-        options = ["--out", str(tmp_path / "out"), "--scheduler", "tcp://a:1"]
-        assert main(["sweep", str(tmp_path / "grid.toml"), *options]) == 1
-    captured = capsys.readouterr()
-    assert captured.err.startswith("snapdyn: the dask scheduler no longer answers; finished cells are kept")
-    assert "1 of 4 cells" in captured.out
-    assert dataset(tmp_path).entropy.notnull().sum() == 1
-    assert swept(GOOD, tmp_path) == 0
-    assert "3 computed, 1 taken over" in capsys.readouterr().out
 
 
 def test_a_sweep_without_dask(

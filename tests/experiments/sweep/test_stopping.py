@@ -1,11 +1,38 @@
 """Sweeps that are stopped from outside, and several sweeps on one folder."""
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.experiments.sweep.processes import CELLS, HANG, SlowSweep, wait_until
+from tests.experiments.sweep.helpers import GOOD
 from tests.helpers import group_has_ended
+
+SLOW = """
+import os, time
+import snapdyn as sd
+
+def measure(run):
+    time.sleep(float(os.environ.get("SECONDS_PER_CELL", "0")))
+    return run.loss
+
+sd.register(sd.Observable("slow", "loss", "nats", measure))
+"""
+SWEEP = GOOD.replace('"entropy", "loss"', '"slow"').replace("[0.1, 0.5]", "{ first = 0.01, last = 1.0, count = 12 }")
+CELLS = 24
+# A machine may be slow; nothing waits this long unless it hangs.
+HANG = 120
+COMMAND = [sys.executable, "-m", "snapdyn", "sweep", "slow.toml", "--load", "slow.py", "--out", "out", "--jobs"]
+
+
+def start(folder: Path, jobs: int, seconds_per_cell: float) -> subprocess.Popen[str]:
+    """Start the sweep as the leader of a group of processes, with pipes."""
+    surroundings = os.environ | {"SECONDS_PER_CELL": str(seconds_per_cell)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([*COMMAND, str(jobs)], cwd=folder, env=surroundings, start_new_session=True, **pipes)
 
 
 @pytest.mark.long
@@ -14,17 +41,26 @@ def test_a_killed_and_a_stuck_sweep_hold_up_no_other(tmp_path: Path) -> None:
 
     The next run resumes, computes the cell in which the other one is stuck, and leaves no unfinished file.
     """
-    sweep = SlowSweep(tmp_path)
-    with sweep.start(2, 0.5) as run, sweep.start(1, HANG) as stuck:
-        wait_until(lambda: len(sweep.stored()) >= 2)
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "slow.toml").write_text(SWEEP)
+
+    def stored() -> int:
+        return len(list((tmp_path / "out").glob("cells/[!.]*.json")))
+
+    with start(tmp_path, 2, 0.5) as run, start(tmp_path, 1, HANG) as stuck:
+        deadline = time.monotonic() + HANG
+        while stored() < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         run.kill()
         run.communicate(timeout=30)  # a pipe held by a worker would stay open
         assert group_has_ended(run.pid)
-        stored = len(sweep.stored())
-        assert stored < CELLS
-        assert f"{CELLS - stored} computed, {stored} taken over" in sweep.run().stdout
+        before = stored()
+        assert before < CELLS
+        ended = subprocess.run([*COMMAND, "1"], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=True)
+        assert f"{CELLS - before} computed, {before} taken over" in ended.stdout
         assert stuck.poll() is None
         stuck.kill()
         stuck.communicate()
-    assert len(sweep.stored()) == CELLS
-    assert sweep.hidden() == []
+    assert stored() == CELLS
+    assert list((tmp_path / "out").rglob(".*")) == []

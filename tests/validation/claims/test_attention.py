@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import snapdyn as sd
 from snapdyn.dynamics.classes.table import Floats
@@ -15,31 +16,22 @@ from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.search.instance_runs import flow
+from tests.dynamics import dense_reference
 
 
 def of_gradient(instance: Instance) -> Floats:
-    """Rates of Eq. (10) of one query summed term by term, with beta from an inverse and the zeta products."""
-    V, t = instance.vocab_size, instance.prior * instance.t_end
-    # h from (45), exp(V h) + (V-1) V h = V eta_Y s + 1, by Newton's method.
-    h = np.full(t.size, 1e-3)
-    for _ in range(200):
-        u = V * h
-        h = h - (np.expm1(u) + (V - 1) * u - V * instance.eta_Y * t) / (V * (np.exp(u) + V - 1))
-    f = instance.P / np.linalg.norm(instance.P, axis=1, keepdims=True)
-    G, rates = f @ f.T, np.zeros(f.shape[1])
-    H = np.linalg.inv(G)
-    for n in range(t.size):
-        left = (V - 1) ** 2 * h[n] / (V - 1 + np.exp(V * h[n]))
-        v = [V / (V - 1) if k == n else -V / (V - 1) ** 2 * h[k] / h[n] for k in range(t.size)]
-        for k in range(t.size):
-            if k != n:
-                beta = -left * sum(H[k, j] * v[j] for j in range(t.size))
-                rates += instance.prior[n] * beta * f[n] * (f[n] * G[n, k] - f[k])
-    return rates
+    """Rates of Eq. (10) of one query by dense algebra, V h from (45) by bisection."""
+    V, visits = instance.vocab_size, instance.prior * instance.t_end
+    u = [brentq(lambda u, s=s: np.expm1(u) + (V - 1) * u - V * instance.eta_Y * s, 0, 99, xtol=1e-14) for s in visits]
+    arrays = instance.P, np.zeros(visits.size, int), np.arange(visits.size), instance.prior, V
+    reference = dense_reference.Instance(*arrays)
+    return dense_reference.eq_10(
+        reference, np.array(u), np.zeros((1, instance.P.shape[1])), instance.eta_Y, 1.0, False
+    )[0][0]
 
 
 def test_rates_against_the_sum_of_equation_10() -> None:
-    """Assert the rates by dense linear algebra against Eq. (10) summed term by term, unequal priors."""
+    """Assert the rates against Eq. (10) by dense algebra of its own, unequal priors."""
     rng = np.random.default_rng(0)
     instance = Instance(rng.uniform(0.1, 1, (3, 6)), np.zeros(3, dtype=int), rng.uniform(0.1, 1, 3), 7, 0.5, 1.0, 9.0)
     rates, _ = drift_at_end(instance)

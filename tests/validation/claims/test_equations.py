@@ -10,7 +10,7 @@ from snapdyn.analytic.symbolic import derivations
 from snapdyn.dynamics.classes.synthetic import token_table
 from snapdyn.validation import CLAIMS, FINDINGS, ClaimResult, Evidence
 from snapdyn.validation.claims import equations
-from snapdyn.validation.claims.equations import NOT_RECOMPUTED, equation_table, equation_text, expected_verdict
+from snapdyn.validation.claims.equations import NOT_RECOMPUTED, equation_table, expected_verdict
 from tests.helpers import ROOT
 
 ROWS = equation_table()
@@ -95,17 +95,6 @@ def test_results_of_claims_show_in_their_equations() -> None:
 def test_sympy_gives_the_verdict_of_a_derivation(id_: str, verdict: str) -> None:
     """Assert that a verified formula holds, and is a correction where the printed one leaves a residual."""
     assert equations.derivation_verdict(id_) == verdict
-
-
-def test_the_text_shows_every_row_within_the_width() -> None:
-    """Assert that the text form names each equation and verdict and keeps to 110 columns where it can."""
-    text = equation_text()
-    assert text.startswith(f"{LAST} displayed equations: ")
-    assert sum(int(count) for count in re.findall(r"\d+", text.splitlines()[0])) == 2 * LAST
-    for row in ROWS:
-        assert f"{row.equation:<14}{row.verdict}" in text
-    assert text.isascii()
-    assert max(len(line) for line in text.splitlines()) <= 110
 
 
 def test_the_gap_of_lemma_7_must_exceed_ln_2() -> None:

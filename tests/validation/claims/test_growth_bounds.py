@@ -11,8 +11,9 @@ from snapdyn.validation.claims.sample_classes import dominant_token
 from snapdyn.validation.claims.transition import _growth_bounds as growth_bounds, theorem4
 from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, Overlap
 from snapdyn.validation.claims.transition._shared import five_tokens
-from snapdyn.validation.dense_algebra import attention_drift, dense_attention, modified_decoder_gradient
+from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search.instance import Instance
+from tests.dynamics import dense_reference
 
 
 def overlap(classes: SequenceClasses) -> Overlap:
@@ -22,14 +23,14 @@ def overlap(classes: SequenceClasses) -> Overlap:
 
 def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
     """ln chi of the dominant token of class 0 under Eq. (10), eta_Y = 1, by dense algebra and scipy: no kernel."""
-    K, V, M = classes.num_classes, classes.vocab_size, classes.num_tokens
+    K, M = classes.num_classes, classes.num_tokens
+    arrays = classes.P.toarray(), classes.query, classes.next_token, classes.prior, classes.vocab_size
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
-        z, u = state[None, :M], state[M]
-        drift = attention_drift(classes, z, modified_decoder_gradient(classes, z, np.full(K, u / V)), eta_Z)
-        return np.append(drift[0], V / (K * (V - 1 + np.exp(u))))
+        dz, du = dense_reference.eq_10(dense_reference.Instance(*arrays), state[M:], state[None, :M], 1.0, eta_Z, False)
+        return np.concatenate([dz[0], du])
 
-    solution = solve_ivp(rate, (0, times[-1]), np.zeros(M + 1), t_eval=times, rtol=1e-9, atol=1e-14)
+    solution = solve_ivp(rate, (0, times[-1]), np.zeros(M + K), t_eval=times, rtol=1e-9, atol=1e-14)
     return 2 * solution.y[dominant_token(classes)]
 
 

@@ -1,7 +1,6 @@
 """Theorems 2 and 3 and Assumption 2 on classes: roles, shares, gains, overlaps, conditions."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -96,26 +95,6 @@ def test_theorem_3_where_it_holds() -> None:
         assert law.high_error < law.frozen_high / 10
         errors.append(law.median_error)
     assert errors[1] < errors[0] / 30  # second order in eta_Z: a hundred
-
-
-def test_winners_of_windows_are_shown_for_their_classes() -> None:
-    """Assert the attention of a class at the logits of a run of windows, where only some of the windows are drawn."""
-    options: dict[str, Any] = {"window": 4, "min_count": 2, "min_token_count": 2}
-    classes = from_text(FABLE, **options)
-    windows = from_text(FABLE, **options, sequences=True, max_sequences=40)
-    run = integrate(MeanField(windows, 1.0, 1.0), [50.0], rtol=1e-5)
-    logits = {int(q): run.z[-1, i] for i, q in enumerate(windows.queries)}
-    shown = winners_and_losers(run, 3, classes)
-    assert len(shown) == classes.num_classes
-    moved = 0
-    for n, moves in enumerate(shown):
-        start = classes.P.toarray()[n]
-        weight = start * np.exp(logits.get(int(classes.query[n]), np.zeros(start.size)))
-        for move in (*moves[0], *moves[1]):
-            assert move.start == pytest.approx(start[move.token])
-            assert move.end == pytest.approx(weight[move.token] / weight.sum(), rel=1e-12)
-            moved += 1
-    assert moved > classes.num_classes
 
 
 def test_winners_and_losers_by_dense_attention() -> None:

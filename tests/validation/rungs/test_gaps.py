@@ -60,12 +60,3 @@ def test_noise_of_the_seeds_is_not_a_break_but_undecided() -> None:
         tolerance = 0.5 * float(pair.gaps.gap.sel(observable="z").max())
         assert ("flow" in [found.rung for found in pair.breaks(tolerance)]) is broken
         assert (pair.undecided(tolerance) == ("flow",)) is not broken
-
-
-def test_summary_names_rungs_gaps_and_the_break() -> None:
-    """Assert that the printed ladder has a line per rung, the absent ones with reasons, and the first break."""
-    text = str(whole())
-    assert all(rung.name in text for rung in whole().rungs)
-    assert "does not apply" in text
-    assert str(whole().first_break()) in text
-    assert "largest gap to exact beta" in whole()._repr_html_()

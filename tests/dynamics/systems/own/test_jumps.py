@@ -41,10 +41,8 @@ def test_a_short_pulse(method: str, log_time: bool | None) -> None:
     [
         (sympy.Heaviside(t - p) - sympy.Heaviside(t - p - THOUSANDTH), 1.001),
         (x * sympy.sign(t - 1), 1.0),
-        (sympy.floor(3 * t), 6.0),
         (-2 * sympy.frac(t), -1.0),
         (sympy.Piecewise((1000, sympy.Mod(t, 1) < THOUSANDTH), (0, True)), 3.0),
-        (sympy.Piecewise((1000, sympy.Abs(t - 1) < THOUSANDTH / 100), (0, True)), 1.02),
         (sympy.Piecewise((1000, (t - 1) ** 2 < THOUSANDTH**2 / 100), (0, True)), 1.2),
         (sympy.sign(sympy.sin(50 * t)), 1.0 + math.acos(math.cos(100.0)) / 50),
         (sympy.Max(0, 1 - 10**4 * sympy.Abs(t - 1)), 1.0001),
@@ -76,7 +74,7 @@ def test_too_many_jumps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         sd.integrate(driven(sympy.floor(t)), [1000.0])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["compiled", "DOP853", "LSODA", "CVODE", "RKC"])
 def test_largest_step(method: str) -> None:
     """Assert that a narrow pulse that no symbol shows is seen with `max_step`, and is passed over without."""
     pulse = driven(20 * sympy.exp(-(((t - 50) * 100) ** 2)) - x)

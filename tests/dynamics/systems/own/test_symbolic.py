@@ -19,8 +19,6 @@ from sympy.codegen.cfunctions import hypot, log1p, log2, log10
 import snapdyn as sd
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 from snapdyn.dynamics.systems.own.theory import FUNCTIONS
-from snapdyn.experiments.run_files import Simulation, read_simulation
-from snapdyn.experiments.sweep.columns import default_observables
 from tests.helpers import ROOT
 
 q = sympy.Function("q")(sympy.Symbol("t"))
@@ -64,8 +62,8 @@ def test_closed_form(growth: SymbolicSystem) -> None:
     np.testing.assert_allclose(run.invariants["first integral"], 1.5 * times, atol=1e-9)
 
 
-def test_dense_output_events_and_files(growth: SymbolicSystem, tmp_path: Path) -> None:
-    """Assert states between the saved times, a located event, and a file that brings all of it back."""
+def test_dense_output_and_events(growth: SymbolicSystem) -> None:
+    """Assert states between the saved times, a located event, and one sentence for what a run does not have."""
     half = sd.Event(lambda t, state: state.values[0] - 0.75, terminal=True)
     run = sd.integrate(growth, [0.0, 1.0, 8.0], events={"half": half}, rtol=1e-10, atol=1e-12, dense=True)
     assert run.status == "terminated"
@@ -73,31 +71,15 @@ def test_dense_output_events_and_files(growth: SymbolicSystem, tmp_path: Path) -
     inside = np.array([0.5, 0.0, run.events[0].t, 1.0])
     np.testing.assert_allclose(run(inside)[:, 0], mode(inside, 1.5, 0.01), rtol=1e-8)
     np.testing.assert_allclose(run(1.0), run.state[1], rtol=1e-13)
-    loaded = sd.load(run.save(tmp_path / "run.nc"))
-    for name in ("u", "share", "both"):
-        np.testing.assert_array_equal(loaded.observable(name), run.observable(name))
-    np.testing.assert_array_equal(loaded.invariants["first integral"], run.invariants["first integral"])
     for call, words in (
         (lambda: run(7.0), "end of the run"),
-        (lambda: loaded(0.5), "with dense output"),
-        (lambda: loaded.observable("shar"), "did you mean 'share'"),
+        (lambda: sd.integrate(growth, [1.0])(0.5), "with dense output"),
+        (lambda: run.observable("shar"), "did you mean 'share'"),
         (lambda: growth.with_parameters(S=1.0), "one of s, u_0, received 'S'"),
         (lambda: growth.with_parameters(u_0=1e200), r"finite start|finite rate"),
     ):
         with pytest.raises(sd.InputError, match=words):
             call()
-
-
-def test_depends_on_time() -> None:
-    """Assert the closed form of u' = -u + sin t in both solvers, and in log time; u is a function of the time."""
-    f = sympy.Function("f")(t)
-    system = sd.System.from_sympy("Driven", {f: 1.0}, {f: -f + sympy.sin(t)}, time=t)
-    times = np.array([0.5, 3.0, 20.0])
-    expected = 1.5 * np.exp(-times) + 0.5 * (np.sin(times) - np.cos(times))
-    for method in ("auto", "CVODE"):
-        for log_time in (False, True):
-            run = sd.integrate(system, times, method, log_time=log_time)
-            np.testing.assert_allclose(run.state[:, 0], expected, atol=1e-6)
 
 
 def test_arrays() -> None:
@@ -118,15 +100,12 @@ def test_arrays() -> None:
 
 
 def test_generated_numbers_are_sympy_s() -> None:
-    """Assert value and derivative of every printed function against 30 digits of sympy, at points on both sides."""
+    """Assert values and derivatives of what is printed against 30 digits of sympy, at points on both sides."""
     x, y = sympy.symbols("x y", real=True)
     functions: list[Any] = [
-        x**3 / 7 - y / 3, x**-2 + y**-1, sympy.sqrt(y) + y ** sympy.Rational(-1, 2), y ** sympy.Rational(3, 2), y**x,
-        sympy.exp(-x) * sympy.log(y), sympy.E**2 * x, sympy.pi * sympy.tanh(x), sympy.erf(x) + sympy.erfc(y),
-        sympy.atan2(x, y), sympy.asin(sympy.tanh(x)), sympy.Abs(x) * y, sympy.Max(x, y, 1) + sympy.Min(x, 0),
-        sympy.Piecewise((x**2, x > 0), (y, True)), sympy.sign(x) * y, sympy.Heaviside(x) * y,
-        sympy.sinh(x) + sympy.cosh(y),
-        10**20 * x, sympy.Float("0.1") * x, sympy.exp(sympy.exp(-(x**2)) + y) / (1 + sympy.exp(x)),
+        x**3 / 7 - y / 3, sympy.sqrt(y) + x**-2, y**x, sympy.exp(-x) * sympy.log(y), sympy.Abs(x) * y,
+        sympy.Max(x, y, 1) + sympy.Min(x, 0), sympy.Piecewise((x**2, x > 0), (y, True)), sympy.sign(x) * y,
+        sympy.exp(sympy.exp(-(x**2)) + y) / (1 + sympy.exp(x)),
     ]  # fmt: skip
     names = sympy.symbols(f"w:{len(functions) - 2}")
     state = {x: 0.3, y: 0.7} | dict.fromkeys(names, 0.0)
@@ -146,6 +125,8 @@ POINTS = {  # inside the domain of each function, on both sides of 0 where it ha
     sympy.log: (0.7, 2.5), sympy.acosh: (1.3, 2.5), sympy.asech: (0.3, 0.7), sympy.acoth: (1.3, -2.5),
     sympy.asec: (1.3, -2.5), sympy.acsc: (1.3, -2.5), sympy.loggamma: (0.7, 2.5), sympy.gamma: (0.7, 2.5),
     log1p: (0.7, -0.3), log2: (0.7, 2.5), log10: (0.7, 2.5),
+    # Not at a value 0, which the second expression divides by.
+    sympy.floor: (-2.8, 1.2), sympy.ceiling: (-2.8, 1.2), sympy.Heaviside: (2.8, 1.2),
 }  # fmt: skip
 
 
@@ -157,11 +138,9 @@ def test_functions_within_operations(kind: Any) -> None:
     if kind not in (sympy.floor, sympy.sign, sympy.ceiling):
         expressions.append(sympy.exp(-applied / 3) * (applied - v) / (1 - 3 * applied))
     names = {f"o{i}": each for i, each in enumerate(expressions)}
-    for point in POINTS.get(kind, (0.7, -0.3)):
-        if kind in (sympy.floor, sympy.ceiling, sympy.Heaviside):
-            point *= -4.0  # not at a value 0, which the second expression divides by
-            point = abs(point) if kind is sympy.Heaviside else point
-        system = sd.System.from_sympy("F", {u: point, v: 0.4}, {u: -2 * applied, v: -v}, observables=names)
+    points = POINTS.get(kind, (0.7, -0.3))
+    system = sd.System.from_sympy("F", {u: points[0], v: 0.4}, {u: -2 * applied, v: -v}, observables=names)
+    for point in points:
         found = system.observables(np.array([[point, 0.4]]))
         for name, each in names.items():
             exact = float(each.subs({u: sympy.Float(point, 30), v: sympy.Float(0.4, 30)}).evalf(30))
@@ -175,32 +154,12 @@ def test_functions_within_operations(kind: Any) -> None:
     [
         (sympy.Rational(10**400, 10**400 + 1), 1.0),
         (sympy.Float("1e400", 30) * sympy.exp(-921), float(sympy.Float("1e400", 30) * sympy.exp(-921).evalf(30))),
-        (sympy.GoldenRatio + sympy.Catalan, 1.618033988749895 + 0.915965594177219),
-        (sympy.Integer(3) ** 600 / sympy.Integer(3) ** 599, 3.0),
     ],
 )
 def test_numbers_are_rounded_once(factor: Any, value: float) -> None:
     """Assert the value of numbers whose parts float64 does not hold, as a rate and as a parameter."""
     assert stated(rate={u: s + factor}).derivative(0.0, np.ones(1))[0] == pytest.approx(1.0 + value, rel=1e-15)
     assert stated(parameters={s: factor}).parameters["s"] == pytest.approx(value, rel=1e-15)
-
-
-def test_runs_from_files(growth: SymbolicSystem, tmp_path: Path) -> None:
-    """Assert that a registered system takes its parameters from a run file, and its observables to sweeps."""
-    sd.register(growth)
-    file = tmp_path / "run.toml"
-    file.write_text('[system]\nkind = "Growth"\ns = 2.0\n[run]\nfirst = 0.1\nlast = 5.0\n', encoding="utf-8")
-    simulation = read_simulation(file)
-    assert isinstance(simulation, Simulation)
-    system = simulation.build()
-    assert system.parameters == {"s": 2.0, "u_0": 0.01}
-    run = simulation.run.integrate(system)
-    np.testing.assert_allclose(run.observable("u"), mode(run.t, 2.0, 0.01), rtol=1e-6)
-    assert default_observables("ode", False, type(growth)) == ("share", "u", "v")
-    assert not {"share", "u", "v"} & {*default_observables("ode", False, sd.SingleCommonToken)}
-    file.write_text(file.read_text().replace("s =", "q ="), encoding="utf-8")
-    with pytest.raises(sd.InputError, match="received 'q'"):
-        read_simulation(file)
 
 
 @pytest.mark.long
@@ -255,28 +214,14 @@ def stated(**changed: Any) -> SymbolicSystem:
         ({"observables": {"state": u}}, "a name of an observable other than"),
         ({"observables": {"w": u * t}, "time": t}, "a function of state and parameters.* with t"),
         ({"state": {q: 1.0}, "rate": {q: -s * q.diff(t)}, "time": t}, "the rate of q in functions .* Derivative in"),
-        ({"state": {q: 1.0}, "rate": {q: -s * q.diff(t)}}, "received Derivative in"),
-        ({"rate": {u: s * sympy.Integral(u, (u, 0, 1))}}, "received Integral in"),
-        ({"state": {q: 1.0}, "rate": {q: -s * sympy.Integral(q, (t, 0, 1))}}, "received Integral in"),
-        ({"state": {q: 1.0}, "rate": {q: -s * sympy.Subs(q, t, 0)}}, "received Subs in"),
-        ({"state": {q: 1.0}, "rate": {q: -s * q.subs(t, t - 1)}, "time": t}, "a value of every symbol"),
-        ({"state": {q: 1.0}, "rate": {q: s * sympy.Sum(q, (t, 0, 3))}}, "received Sum in"),
-        ({"rate": {u: sympy.Limit(s * u, u, 0)}}, "received Limit in"),
         ({"rate": {u: sympy.Function("g")(u)}}, "a value of every symbol"),
         ({"rate": {u: -u + sympy.DiracDelta(t - 1)}, "time": t}, "received DiracDelta in"),
-        ({"rate": {u: sympy.SingularityFunction(u, 0, 1)}}, "received SingularityFunction in"),
-        ({"observables": {"w": sympy.DiracDelta(u)}}, "observable 'w' .* received DiracDelta in"),
         ({"conserved": {"w": sympy.Integral(sympy.exp(-s * u), (s, 0, 1))}}, "quantity 'w' .* received Integral in"),
         ({"state": {u: sympy.DiracDelta(s)}}, "the start of u in functions .* received DiracDelta in"),
         ({"rate": {u: u * 10**400}}, r"or between 2\.3e-308 and 1\.7e308, received 1000"),
-        ({"rate": {u: u * sympy.Float("1e-400") * sympy.exp(921)}}, r"received 1\.0*e-400"),
-        ({"rate": {u: u ** (10**400)}}, "received 1000"),
         ({"rate": {u: u * (-2) ** sympy.Rational(1, 3)}}, "expected real numbers"),
         ({"rate": {u: u + sympy.oo}}, "to be finite"),
-        ({"rate": {u: u * sympy.zoo}}, "ComplexInfinity|finite"),
         ({"parameters": {s: sympy.nan}}, "received nan"),
-        ({"parameters": {s: sympy.Integer(10) ** 400}}, "received 1000"),
-        ({"parameters": {s: sympy.Float("1e-400")}}, r"received 1\.0*e-400"),
     ],
 )
 def test_one_sentence(changed: dict[str, Any], message: str) -> None:

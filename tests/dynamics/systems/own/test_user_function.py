@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.core.parallel import WorkerPool
 from snapdyn.dynamics.systems.own.user_function import FunctionSystem
 
 FACTOR = 1.0
@@ -109,18 +108,6 @@ def test_a_local_function_can_be_pickled() -> None:
     run = sd.integrate(other, [1.0])
     np.testing.assert_allclose(run.observable("x"), np.exp(-1.5), rtol=1e-7)
     np.testing.assert_array_equal(run.observable("o"), 0.5)
-
-
-def test_another_process_compiles_for_itself(driven: FunctionSystem) -> None:
-    """Assert the same numbers from a worker process, which has the machine code at another address."""
-    expected = sd.integrate(driven, [1.0, 7.0]).state
-    pool = WorkerPool(1)
-    try:
-        there = pool.submit(sd.integrate, driven, [1.0, 7.0]).result(timeout=120)
-    finally:
-        pool.shutdown(kill_workers=True)
-    assert there.stats["compiled"]
-    np.testing.assert_allclose(there.state, expected, rtol=1e-14)
 
 
 def test_without_compiler(tmp_path: Path) -> None:
