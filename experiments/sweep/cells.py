@@ -34,7 +34,7 @@ RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 class Outcome:
     """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
 
-    number: int
+    key: str
     seconds: float
     values: Values | None = None
     reason: str = ""
@@ -107,11 +107,11 @@ def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequenc
         started = time.perf_counter()
         try:
             values, run = measured(kind, cell.sections, wanted, folder)
-            outcome = Outcome(cell.number, time.perf_counter() - started, values, run=run)
+            outcome = Outcome(cell.key, time.perf_counter() - started, values, run=run)
         except Exception as error:  # an error in one cell is the result of that cell
             reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
             seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
-            outcome = Outcome(cell.number, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
+            outcome = Outcome(cell.key, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
         outcomes.append(outcome)
     return outcomes
 

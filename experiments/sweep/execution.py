@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray
@@ -93,78 +92,15 @@ class WorkersLost(Exception):
     """The workers died, so that the sweep cannot go on; the message is one sentence."""
 
 
-class _Results:
-    """What is known of every cell; cells with the same settings have the same key and share one result.
-
-    Outcomes stay in `received` until they are recorded, so an interruption neither loses an outcome nor counts it
-    twice.
-    """
-
-    def __init__(
-        self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells, known: dict[str, str] | None
-    ) -> None:
-        self.cells, self.store, self.known = cells, store, known
-        self.different = {cell.key: cell for cell, _ in reversed(cells)}  # the first cell of each key
-        self.received: deque[Outcome] = deque()
-        self.taken_over: dict[str, Values] = {}
-        self.computed: dict[str, Outcome] = {}
-
-    def take_over(self, cell: Cell) -> bool:
-        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
-        values = None if self.known is None else self.store.get(cell.key)
-        if values is not None:
-            self.taken_over[cell.key] = values
-        return values is not None
-
-    def store_received(self) -> None:
-        """Store and record the cells that this run has computed."""
-        while self.received:
-            outcome = self.received[0]
-            cell, parameters = self.cells[outcome.number]
-            if outcome.values is not None and outcome.depends_on is not None and self.known is not None:
-                depends_on = self.known | outcome.depends_on
-                self.store.add(cell.key, parameters, outcome.values, outcome.run, depends_on)
-            self.computed[cell.key] = outcome
-            self.received.popleft()
-
-    def unfinished(self) -> int:
-        """Number of different settings that have neither been computed nor taken over."""
-        return len(self.different) - len(self.computed) - len(self.taken_over)
-
-    def failed(self) -> list[Outcome]:
-        """Outcomes without values."""
-        return [outcome for outcome in self.computed.values() if outcome.values is None]
-
-    def values(self) -> list[Values | None]:
-        """Values of every cell, in the order of the design; None for one that failed or has not run."""
-        known = self.taken_over | {key: outcome.values for key, outcome in self.computed.items()}
-        return [known.get(cell.key) for cell, _ in self.cells]
-
-    def failures(self) -> dict[int, str]:
-        """Reason by number of each cell that failed, in the order of the design."""
-        reasons = {self.cells[outcome.number][0].key: outcome.reason for outcome in self.failed()}
-        return {cell.number: reasons[cell.key] for cell, _ in self.cells if cell.key in reasons}
-
-    def check_not_all_bad(self) -> None:
-        """Raise InputError where all cells fail with the same kind of bad input."""
-        reasons = [outcome.reason for outcome in self.failed() if outcome.bad_input]
-        if len(reasons) == len(self.different) and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
-            kind = "error" if len(set(reasons)) == 1 else "kind of error"
-            raise InputError(
-                f"expected a cell that can be run, received the same {kind} from all {len(reasons)} cells: "
-                f"{self.failures()[0]}"
-            )
-
-
 @dataclass
 class _Portions:
     """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each.
 
-    A cell that another run has stored when a portion is made is taken over.
+    A cell for which `take_over` is true when a portion is made is left out: another run has stored it.
     """
 
     cells: list[Cell]
-    results: _Results
+    take_over: Callable[[Cell], bool]
     workers: int
     size: int = 1
 
@@ -175,7 +111,7 @@ class _Portions:
             portion: list[Cell] = []
             while self.cells and len(portion) < size:
                 cell = self.cells.pop()
-                if not self.results.take_over(cell):
+                if not self.take_over(cell):
                     portion.append(cell)
             if portion:
                 yield portion
@@ -228,55 +164,82 @@ def run_sweep(
         raise InputError("expected --jobs or --scheduler, received both; the scheduler knows how many workers it has")
     code = code_hash()
     cells = list(sweep.cells(code))
+    # Cells with the same settings have the same key and share one result: the first of them is run.
+    different = {cell.key: cell for cell, _ in reversed(cells)}
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     files = list(map(str, loaded_files()))
     known = dependencies() if files else {}
-    results = _Results(cells, store, known)
-    waiting = [cell for cell in results.different.values() if not results.take_over(cell)]
+    results: dict[str, Outcome] = {}
+    taken_over: set[str] = set()
+    received: deque[Outcome] = deque()
+
+    def take_over(cell: Cell) -> bool:
+        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
+        values = None if known is None else store.get(cell.key)
+        if values is not None:
+            results[cell.key] = Outcome(cell.key, 0.0, values)
+            taken_over.add(cell.key)
+        return values is not None
+
+    def store_received() -> None:
+        # An interruption neither loses an outcome nor counts it twice.
+        while received:
+            outcome = received[0]
+            if outcome.values is not None and outcome.depends_on is not None and known is not None:
+                parameters = cells[different[outcome.key].number][1]
+                store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
+            results[outcome.key] = outcome
+            received.popleft()
+
+    waiting = [cell for cell in different.values() if not take_over(cell)]
     _shuffle(waiting)
     total, stopped = len(waiting), ""
     place = str(sweep.folder.resolve())
     call = functools.partial(run_cells, sweep.kind, sweep.observables, place, files, code, known)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
-            portions = _Portions(waiting, results, workers)
+            portions = _Portions(waiting, take_over, workers)
             for outcomes in _finished(executor, call, portions):
-                results.received.extend(outcomes)
-                results.store_received()
+                received.extend(outcomes)
+                store_received()
                 portions.adjust(outcomes)
                 if progress:
-                    progress(total - results.unfinished(), total, "")
+                    progress(total - len(different) + len(results), total, "")
     except KeyboardInterrupt:
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
-    results.store_received()
+    store_received()
+    failed = {key: outcome for key, outcome in results.items() if outcome.values is None}
+    failures = {cell.number: failed[cell.key].reason for cell, _ in cells if cell.key in failed}
     if not stopped:
-        results.check_not_all_bad()
-    for again in (True, False):
-        try:
-            values, failures = results.values(), results.failures()
-            dataset = dataset_of(sweep, values, failures)
-            path = folder / f"{sweep.name}.nc" if results.computed or results.taken_over else None
-            if path is not None:
-                write_netcdf(dataset, path, FORMAT)
-            break
-        except KeyboardInterrupt:
-            if not again:
-                raise
-            stopped = "interrupted"
+        _check_not_all_bad(failures, [each.reason for each in failed.values() if each.bad_input], len(different))
+    values = [results[cell.key].values if cell.key in results else None for cell, _ in cells]
+    dataset = dataset_of(sweep, values, failures)
+    path = folder / f"{sweep.name}.nc" if results else None
+    if path is not None:
+        write_netcdf(dataset, path, FORMAT)
     return SweepResult(
         path=path,
         dataset=dataset,
-        taken_over=len(results.taken_over),
-        computed=len(results.computed),
+        taken_over=len(taken_over),
+        computed=len(results) - len(taken_over),
         failures=failures,
-        failed=len(results.failed()),
+        failed=len(failed),
         missing=values.count(None) - len(failures),
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
+
+
+def _check_not_all_bad(failures: Mapping[int, str], reasons: Sequence[str], cells: int) -> None:
+    """Raise InputError where all cells fail with the same kind of bad input."""
+    if cells and len(reasons) == cells and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
+        kind = "error" if len(set(reasons)) == 1 else "kind of error"
+        raise InputError(
+            f"expected a cell that can be run, received the same {kind} from all {cells} cells: {failures[0]}"
+        )
 
 
 def _shuffle(cells: list[Cell]) -> None:

@@ -30,8 +30,8 @@ from snapdyn.dynamics import (
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, house_style, plot
-from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels, whole_numbers
-from snapdyn.figures.heat_maps import draw, settings_text
+from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
+from snapdyn.figures.heat_maps import diagram as of_sweep, draw, settings_text
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
 from snapdyn.validation import ladder, observables
 from snapdyn.validation.claims.maps import fall_onset
@@ -40,8 +40,6 @@ from snapdyn.validation.observables import OF_THEORY
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 from tests.text_boxes import overlaps
-
-PANELS = panels()
 
 
 @pytest.mark.parametrize("vocab_size", [4, 10**6])
@@ -97,19 +95,6 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         )  # nothing snaps before the transition
 
 
-@pytest.mark.parametrize("count", [5, 301])
-@pytest.mark.parametrize(("first", "last"), [(2, 1e6), (1000, 1e5), (10, 1e15)])
-def test_axes_of_whole_numbers_have_all_their_cells(first: float, last: float, count: int) -> None:
-    """Assert the number of cells, the ends, and different whole numbers, log-spaced where these lie apart."""
-    numbers = whole_numbers(first, last, count)
-    assert numbers.size == count
-    assert tuple(numbers[[0, -1]]) == (first, last)
-    assert (np.diff(numbers) >= 1).all()
-    assert (numbers == numbers.round()).all()
-    spaced = np.geomspace(first, last, count).round()
-    assert (numbers[spaced > 10 * count] == spaced[spaced > 10 * count]).all()
-
-
 def test_times_of_theory() -> None:
     """Assert the times at a run's rate; NaN for classes of different weights, and for a run that states no rate."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
@@ -154,10 +139,10 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
     example = ROOT / "examples/sweep_vocabulary.toml"
     page = (ROOT / "docs/how_to/sweeps.md").read_text(encoding="utf-8")
     weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
-    assert weak == overlap_of(PANELS["times"].settings)
+    assert weak == overlap_of(PANELS["times"].sections())
     for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):
         assert f"(rho = {weak:.3f})" in text.replace("(here ", "(")
-    strong = overlap_of(PANELS["times"].settings, common_probability=0.8)
+    strong = overlap_of(PANELS["times"].sections(), common_probability=0.8)
     delay = transition_time_with_overlap(5, 1000, 1.0, strong) / transition_time(5, 1000, 1.0)
     assert f"(rho = {strong:.2f}) gives {delay:.1f} t*" in page
 
@@ -165,7 +150,7 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
 def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
     """Assert the overlaps that caption and example quote, and that the simple law holds there and fails beyond."""
     text = (ROOT / "examples/sweep_ladder_gaps.toml").read_text(encoding="utf-8")
-    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].settings, common_probability=0.3)
+    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].sections(), common_probability=0.3)
     assert f"(rho = {weak:.4f})" in text
     assert f"(rho up to {largest:.2f})" in FIGURES["phase"].caption
     t = np.geomspace(1, 1e4, 10)
@@ -184,13 +169,12 @@ def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
 
 @pytest.mark.long
 def test_texts_say_how_far_above_its_line_attention_has_snapped(data: Callable[[str], xarray.Dataset]) -> None:
-    """Assert the factor that the caption and the page on sweeps quote, and the number of cells of every diagram."""
+    """Assert the factor that the caption and the page on sweeps quote, by the diagram."""
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
     factor = next(int(check.value) for check in FIGURES["phase"].numbers(data("phase")) if check.name == name)
     assert f"by a factor of {factor} or more" in FIGURES["phase"].caption
     docs = " ".join((ROOT / "docs" / "how_to" / "sweeps.md").read_text(encoding="utf-8").split())
     assert f"only at {factor} times this value or more" in docs
-    assert {variable.shape for variable in data("phase").data_vars.values()} == {(CELLS, CELLS)}
 
 
 @pytest.mark.parametrize("panel", ["gaps", "number_gaps", "rate_gaps"])
@@ -202,29 +186,28 @@ def test_gaps_are_those_of_the_ladder(panel: str) -> None:
         "number_gaps": (V, np.array([2, 7])),
         "rate_gaps": (np.array([0.01, 1.0]), np.array([1e-4, 0.3])),
     }[panel]
-    diagram = replace(PANELS[panel], axes=dict(zip(PANELS[panel].axes, (x, y), strict=True)))
-    values, second = diagram.table().largest_gap.values, []
-    for (i, row), (j, column) in itertools.product(enumerate(y.tolist()), enumerate(x.tolist())):
-        of_x, of_y = diagram.axes
-        sections = diagram.sections(**{of_x: column, of_y: row})
-        assert sections is not None
-        run = sections["ladder"]
+    of_x, of_y = PANELS[panel].places
+    second, values = [], []
+    for row, column in itertools.product(y.tolist(), x.tolist()):
+        sections = PANELS[panel].sections(**{of_x: column, of_y: row})
+        run, rates = sections["run"], (sections["system"]["eta_Y"], sections["system"]["eta_Z"])
         times = log_times(run["first"], run["last"], run["count"])
         classes = single_common_token(**{name: each for name, each in sections["classes"].items() if name != "kind"})
-        gaps = ladder(classes, run["eta_Y"], run["eta_Z"], times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+        gaps = ladder(classes, *rates, times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+        values.append(PANELS[panel].measure(sections))
         # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
-        if run["eta_Z"] > 1e-9:
-            assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
+        if rates[1] > 1e-9:
+            assert values[-1] == pytest.approx(float(gaps.max()), rel=1e-4)
         second.append(float(gaps.sel(rung="leading beta").max()))
-    assert not np.allclose(values.ravel(), second, rtol=1e-2)
+    assert not np.allclose(values, second, rtol=1e-2)
 
 
 def test_a_diagram_is_the_sweep_of_its_settings(tmp_path: Path) -> None:
     """Assert single cells against `snapdyn sweep` of the same settings, and NaN where V < K."""
-    axes = {"classes.vocab_size": np.array([10, 1000]), "classes.num_classes": np.array([2, 99])}
-    shown = replace(PANELS["times"], axes=axes).table().transition_time
-    design = design_of({name: axes[name].tolist() for name in reversed(axes)}, {})
-    sweep = Sweep("times", Path(), "ode", PANELS["times"].settings, design, ("transition_time",), phase=None)
+    axes: Any = {"classes.vocab_size": (10, 1000, np.geomspace), "classes.num_classes": (2, 99, np.geomspace)}
+    shown = replace(PANELS["times"], places=axes).measured("times_", 2)
+    design = design_of({name: list(axes[name][:2]) for name in reversed(axes)}, {})
+    sweep = Sweep("times", Path(), "ode", PANELS["times"].sections(), design, ("transition_time",), phase=None)
     np.testing.assert_array_equal(shown, run_sweep(sweep, tmp_path, jobs=1).dataset.transition_time)
     assert np.isnan(shown).sum() == 1
 
@@ -299,10 +282,13 @@ def test_the_note_has_what_all_cells_share() -> None:
         "distinct tokens per class = 3, $K$ = 3, probability of the common token = 0.2, "
         "last $t$ (batch-size-1 steps) = 50"
     )
-    assert settings_text(diagram()) == f"MeanField of single_common_token: {settings}"
+    assert (
+        settings_text(of_sweep(diagram(), "eta_Y", "eta_Z", "entropy"))
+        == f"MeanField of single_common_token: {settings}"
+    )
     (note,) = figure.subfigs[1].texts
     assert " ".join(note.get_text().split()) == settings
-    assert settings_text(data).endswith(r"= 50, $\eta_Z$ = 0.1")
+    assert settings_text(of_sweep(data, "eta_Y", "eta_Z", "entropy")).endswith(r"= 50, $\eta_Z$ = 0.1")
 
 
 @pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("init", "normal")])
