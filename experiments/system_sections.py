@@ -15,7 +15,7 @@ from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SYSTEMS, Event, SequenceClasses, System, Trajectory, integrate, log_times
 from snapdyn.dynamics.observables import Observable
 from snapdyn.experiments.toml_files import FileName, Section, section_model
-from snapdyn.validation.observables import transition_event
+from snapdyn.validation.phases import transition_event
 
 # Arguments of `integrate` that a file sets; the others are objects, or for whoever calls it.
 SOLVER_SETTINGS = {"method", "rtol", "atol", "save_decoder", "most_evaluations", "max_step"}

@@ -26,8 +26,8 @@ from snapdyn.figures.heat_maps import draw_diagram
 from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.phase_theory import ONSET, theory_on
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
-from snapdyn.validation import observables
 from snapdyn.validation.grid import Grid, Value
+from snapdyn.validation.phases import SNAPPED, WINNER
 
 TITLE = "Phase diagrams of training"
 CAPTION = (
@@ -356,14 +356,14 @@ def _fallen(dataset: xarray.Dataset, onset: float) -> float:
 
 
 def _winners(dataset: xarray.Dataset, panel: str) -> int:
-    return int((field(dataset, panel).values == observables.WINNER).sum())
+    return int((field(dataset, panel).values == WINNER).sum())
 
 
 def _where_snapped(dataset: xarray.Dataset, panel: str, quantity: str) -> float:
     """Smallest value of a theoretical quantity where attention has snapped."""
     phases = field(dataset, panel)
     values = np.broadcast_to(getattr(theory_on(phases), quantity), phases.shape)
-    return float(values[phases.values >= observables.SNAPPED].min())
+    return float(values[phases.values >= SNAPPED].min())
 
 
 def _off_gap(dataset: xarray.Dataset, theory: int) -> float:

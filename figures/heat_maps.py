@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
 from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, power_of_ten
-from snapdyn.validation.observables import OBSERVABLES, PHASES
+from snapdyn.validation.phases import OBSERVABLES, PHASES
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D

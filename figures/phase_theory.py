@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from snapdyn import analytic
 from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.observables import OF_THEORY
+from snapdyn.validation.phases import OF_THEORY
 
 # Value of (eta_Z/eta_Y) (V h)^2 just below the first falls of distinct tokens that were seen (F10).
 ONSET = 4.5

@@ -231,7 +231,7 @@ def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:
 
 
 def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
-    from snapdyn.figures.comparison import draw_curves
+    from snapdyn.figures.residuals import draw_curves
 
     draw_curves(axes, dataset.sel(observable=what))
     observable, indices = curve_named(what)

@@ -12,7 +12,7 @@ import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.figures import FIGURES
-from snapdyn.validation.observables import OBSERVABLES
+from snapdyn.validation.phases import OBSERVABLES
 
 SYSTEM = '''
 import numpy as np

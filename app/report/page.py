@@ -21,8 +21,8 @@ from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations, id
 from snapdyn.core.errors import InputError, shown, visible
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
+from snapdyn.figures.gallery import write
 from snapdyn.figures.output import DrawnFigure
-from snapdyn.figures.register import write
 from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims

@@ -33,10 +33,10 @@ from snapdyn.figures import FIGURES, house_style, plot
 from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
 from snapdyn.figures.heat_maps import diagram as of_sweep, draw, settings_text
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
-from snapdyn.validation import ladder, observables
+from snapdyn.validation import ladder, phases
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
-from snapdyn.validation.observables import OF_THEORY
+from snapdyn.validation.phases import OF_THEORY
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 from tests.text_boxes import overlaps
@@ -48,9 +48,7 @@ def test_the_event_is_the_peak_of_gamma(vocab_size: int) -> None:
     K = min(4, vocab_size)
     system = FrozenDecoder(single_common_token(K, 3, 0.1, vocab_size), 0.7, modified=True)
     t_star = float(transition_time(K, vocab_size, 0.7, kind="peak"))
-    run = integrate(
-        system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": observables.transition_event(vocab_size)}
-    )
+    run = integrate(system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": phases.transition_event(vocab_size)})
     # Local errors of 1e-10 over some hundred steps.
     assert run.events[0].t == pytest.approx(t_star, rel=1e-7)
     # Control: t0' = K ln V/eta_Y is another time.
@@ -63,8 +61,8 @@ def test_the_crossing_between_saves() -> None:
     t = np.linspace(0.5, 2, 200) * t_star
     run = integrate(FrozenDecoder(single_common_token(4, 3, 0.1, V), 0.7, modified=True), t)
     # The chord of a step of 0.75 % of t* is off by the curvature, the square of that.
-    assert observables.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
-    assert observables.transition_between(run.t[:60], run.loss[:60], V) == np.inf
+    assert phases.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
+    assert phases.transition_between(run.t[:60], run.loss[:60], V) == np.inf
 
 
 def made(logits: list[list[float]], t: list[float]) -> Trajectory:
@@ -80,32 +78,28 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     still, moving = [[0.0, 0.0], [0.4, -0.4], [0.4, -0.4]], [[0.0, 0.0], [0.1, -0.1], [0.2, -0.2]]
     winner = [[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]
     # Both tokens are distinct, so the larger half of the attention is always a winner's: two more tokens share it.
-    assert observables.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
-    assert observables.phase(made(winner, t), 5.0) == observables.WINNER
-    assert observables.late_speed(made(still, t)) == 0.0
-    assert observables.late_speed(made(moving, t)) == pytest.approx(
-        0.981, abs=0.001
-    )  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
-    assert np.isnan(observables.late_speed(made(still[:2], [1.0, 9.0])))
-    for speed, expected in ((0.09, observables.SNAPPED), (0.11, observables.MOVING)):
-        monkeypatch.setattr(observables, "late_speed", lambda run, speed=speed: speed)
-        assert observables.phase(made([[0.0, 0.0]] * 3, t), 5.0) == expected
-        assert (
-            observables.phase(made([[0.0, 0.0]] * 3, t), np.inf) == observables.SCANNING
-        )  # nothing snaps before the transition
+    assert phases.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
+    assert phases.phase(made(winner, t), 5.0) == phases.WINNER
+    assert phases.late_speed(made(still, t)) == 0.0
+    assert phases.late_speed(made(moving, t)) == pytest.approx(0.981, abs=0.001)  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
+    assert np.isnan(phases.late_speed(made(still[:2], [1.0, 9.0])))
+    for speed, expected in ((0.09, phases.SNAPPED), (0.11, phases.MOVING)):
+        monkeypatch.setattr(phases, "late_speed", lambda run, speed=speed: speed)
+        assert phases.phase(made([[0.0, 0.0]] * 3, t), 5.0) == expected
+        assert phases.phase(made([[0.0, 0.0]] * 3, t), np.inf) == phases.SCANNING  # nothing snaps before the transition
 
 
 def test_times_of_theory() -> None:
     """Assert the times at a run's rate; NaN for classes of different weights, and for a run that states no rate."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     unequal = SequenceClasses(P, [0, 0], prior=[1.0, 2.0])
-    assert np.isnan(list(observables.transition_times(unequal, 1.0).values())).all()
+    assert np.isnan(list(phases.transition_times(unequal, 1.0).values())).all()
     equal = SequenceClasses(P, [0, 0], vocab_size=9)
-    assert observables.transition_times(equal, 2.0)["t_start"] == pytest.approx(np.log(9))
+    assert phases.transition_times(equal, 2.0)["t_start"] == pytest.approx(np.log(9))
     run = integrate(MeanField(equal, 2.0, 1e-4), [1.0])
-    assert observables.theory_time("t_peak", run) == transition_time(2, 9, 2.0)
+    assert phases.theory_time("t_peak", run) == transition_time(2, 9, 2.0)
     run.parameters.pop("eta_Y")
-    assert np.isnan(observables.theory_time("t_peak", run))
+    assert np.isnan(phases.theory_time("t_peak", run))
 
 
 def test_the_onset_lies_just_below_the_first_falls() -> None:
