@@ -19,8 +19,8 @@ from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import ODE, Observable
 from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.run_sections import RUN, run_for, system_models
 from snapdyn.experiments.sweep.columns import observables_of
-from snapdyn.experiments.system_sections import RUN, run_for, system_models
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.heat_maps import draw_diagram
 from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels

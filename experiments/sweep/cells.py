@@ -22,10 +22,10 @@ from snapdyn.dynamics.files.storage import DAMAGED, output_folder, read_record, 
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.experiments import training_sections
+from snapdyn.experiments import run_sections
+from snapdyn.experiments.run_sections import RunFailed, finished, run_for
 from snapdyn.experiments.sweep.columns import Values, chosen, declared_values
 from snapdyn.experiments.sweep.files import Cell, load_plugins, models
-from snapdyn.experiments.system_sections import RunFailed, finished, run_for
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
@@ -161,7 +161,7 @@ def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable],
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
         return _section(kind, "ladder", sections["ladder"]).compute(classes)
-    sgd_section: training_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
+    sgd_section: run_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
     settings, record = sgd_section.settings(), sgd_section.record
     transition = any(each.needs_transition for each in observables)
     if transition and settings["residual"]:

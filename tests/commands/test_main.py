@@ -43,7 +43,7 @@ OUTPUTS = [
     (
         f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc",
         "run.nc",
-        "experiments.system_sections.integrate",
+        "experiments.run_sections.integrate",
     ),
     ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
     (
