@@ -11,7 +11,7 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.experiments.sweep import execution
-from snapdyn.experiments.sweep.cells import Cells
+from snapdyn.experiments.sweep.execution import Cells
 from snapdyn.experiments.sweep.files import read_sweep
 
 SWEEP = """
