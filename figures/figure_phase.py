@@ -126,7 +126,7 @@ OBSERVED = observables_of(ODE) | {"largest_gap": Observable("largest_gap", "larg
 
 
 # First value, last value and np.geomspace or np.linspace: along the horizontal axis, then along the vertical one.
-Places = Mapping[str, tuple[float, float, Callable[..., Floats]]]
+Places = dict[str, tuple[float, float, Callable[..., Floats]]]
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ class Panel:
             )
             for name, (first, last, spaced) in reversed(self.places.items())
         }
-        drawn = {"classes.seed": range(seeds)} if seeds else {}
+        drawn: dict[str, Any] = {"classes.seed": range(seeds)} if seeds else {}
         values = Grid(drawn | axes, self.sections, self.measure).values()
         dims = {name: prefix + name.rpartition(".")[2] for name in axes}
         return xarray.DataArray(

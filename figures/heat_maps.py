@@ -279,20 +279,20 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
     from matplotlib.patches import Patch
 
     y, x = (field[name] for name in field.dims)
-    variable, places = field.attrs["observable"], (x, y)
+    variable = field.attrs["observable"]
     scales = _scale(x.values), _scale(y.values)
     edges = _edges(x, scales[0]), _edges(y, scales[1])
     values, norm = _colour_scale(field.values, "log" if variable in LOGARITHMIC else "linear")
-    names = [LABELS.get(_key(place), str(place.name)) for place in places]
+    right, up = (LABELS.get(_key(place), str(place.name)) for place in (x, y))
     missing = "not by the end of the run" if np.isinf(field.values).any() else "no value"
     handles: list[Any] = []
     if variable == "phase":
         seen = [number for number in range(len(PHASES)) if (np.rint(values) == number).any()]
         handles = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
         norm, cmap = BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES)), ListedColormap(PHASE_COLOURS)
-        grey = heat_map(axes, edges, scales, values, norm, cmap, (*names, ""), missing)
+        grey = heat_map(axes, edges, scales, values, norm, cmap, (right, up, ""), missing)
     else:
-        grey = heat_map(axes, edges, scales, values, norm, "cividis", (*names, _label(field)), missing)
+        grey = heat_map(axes, edges, scales, values, norm, "cividis", (right, up, _label(field)), missing)
     levels = _draw_levels(axes, field, norm) if variable != "phase" else []
     spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
     X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
