@@ -56,7 +56,7 @@ test-all: test test-plain test-lowest docs
 full: setup
 	$(BIN)/snapdyn validate --level full
 	$(BIN)/snapdyn figures --level full --check --out build/figures
-	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_layout.py
+	SNAPDYN_EVERY_PRESET=1 $(BIN)/python -m pytest --timeout 3600 tests/figures/test_panels.py
 	SNAPDYN_ALL_FITS=1 $(BIN)/python -m pytest -n auto --timeout 7200 tests/validation/fitting/test_whole.py
 
 # Wheel and source distribution: the fast tests of the unpacked source, and docs/first_hour.md, run against the installed

@@ -10,7 +10,7 @@ from snapdyn.dynamics import SYSTEMS, System
 from snapdyn.dynamics.observables import Observable, declare_own_observables
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.figures import FIGURES, FigureEntry
-from snapdyn.validation.observables import OBSERVABLES
+from snapdyn.validation.phases import OBSERVABLES
 from snapdyn.validation.register import Claim, add_claim
 
 Entry = TypeVar("Entry")

@@ -353,7 +353,7 @@ OBSERVABLES: Registry[Observable] = Registry(
         Observable("speed", r"speed $\gamma_n$", "1", lambda run: _of_decoder(run).speed, OF_CLASS, ()),
     ],
 )
-"""Every observable by name. `snapdyn.validation.observables` declares those that need closed forms or a ladder."""
+"""Every observable by name. `snapdyn.validation.phases` declares those that need closed forms or a ladder."""
 
 
 def declare_own_observables(system: Any) -> None:

@@ -63,8 +63,8 @@ class GradientDescent(DescentRule):
 class Adam(DescentRule):
     """Adam with bias correction (torch.optim.Adam); beta1 = 0 is RMSProp with bias correction.
 
-    m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, x <- x + eta (m/(1 - beta1^k))/(sqrt(v/(1 - beta2^k)) +
-    epsilon) at update k = 1, 2, ...; 0/0 is 0.
+    At update k = 1, 2, ...: m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2,
+    x <- x + eta (m/(1 - beta1^k))/(sqrt(v/(1 - beta2^k)) + epsilon); 0/0 is 0.
 
     Parameters
     ----------
@@ -142,8 +142,8 @@ def rules_of_layers(optimizer: Any, momentum: float = 0.0) -> tuple[DescentRule,
     momentum = fraction("momentum", momentum)
     if momentum and optimizer != GradientDescent.name:
         raise InputError(
-            f"expected optimizer='sgd' with momentum={momentum:g}, received optimizer={optimizer!r}; leave momentum out, "
-            "or give it as sd.GradientDescent(momentum=...)"
+            f"expected optimizer='sgd' with momentum={momentum:g}, received optimizer={optimizer!r}; leave momentum "
+            "out, or give it as sd.GradientDescent(momentum=...)"
         )
     if isinstance(optimizer, (tuple, list)) and len(optimizer) == 2:
         of_Y, of_z = (_rule(each, 0.0) for each in optimizer)
@@ -165,8 +165,8 @@ def _rule(given: Any, momentum: float) -> DescentRule:
         return given
     if not isinstance(given, str):
         raise InputError(
-            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), or a pair (rule of Y, rule "
-            f"of z), received {type(given).__name__}; give one of these"
+            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), or a pair (rule of Y, "
+            f"rule of z), received {type(given).__name__}; give one of these"
         )
     if given not in RULES:
         raise unknown_name("optimizer", given, RULES)

@@ -14,17 +14,21 @@ from pydantic import Field
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses, System
 from snapdyn.experiments.class_sections import CLASSES, ClassSection
-from snapdyn.experiments.system_sections import RUN, Output, RunSection, SystemSection, system_models
-from snapdyn.experiments.toml_files import Model, Rows, Section, read_sections, read_toml, under
-from snapdyn.experiments.training_sections import (
+from snapdyn.experiments.run_sections import (
+    RUN,
     SGD,
     TRACE,
     TRANSFORMER,
     CompareSection,
+    Output,
+    RunSection,
     SGDSection,
+    SystemSection,
     TraceSection,
     TransformerSection,
+    system_models,
 )
+from snapdyn.experiments.toml_files import Model, Rows, Section, read_sections, read_toml, under
 from snapdyn.validation import comparison
 
 if TYPE_CHECKING:

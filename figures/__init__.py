@@ -5,9 +5,9 @@ Importing this package loads no plotting library; drawing does.
 
 from snapdyn.figures.claim_pictures import claim_svg
 from snapdyn.figures.declaration import FigureEntry
+from snapdyn.figures.gallery import FIGURES, compute, draw, write
 from snapdyn.figures.output import DrawnFigure
 from snapdyn.figures.plotting import plot
-from snapdyn.figures.register import FIGURES, compute, draw, write
 from snapdyn.figures.style import house_style, new_figure
 
 __all__ = [

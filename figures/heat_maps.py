@@ -12,9 +12,9 @@ import xarray
 
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
-from snapdyn.figures.phase_theory import Theory, lines_of, theory_of
+from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, power_of_ten
-from snapdyn.validation.observables import OBSERVABLES, PHASES
+from snapdyn.validation.phases import OBSERVABLES, PHASES
 
 if TYPE_CHECKING:
     from matplotlib.lines import Line2D
@@ -151,7 +151,8 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     from matplotlib.patheffects import withStroke
 
     texts = [line.label for line in map.boundaries]
-    values, norm = _colour_scale(map)
+    # A linear scale begins at 0 or below.
+    values, norm = _colour_scale(map.violation, map.scale, map.threshold, *[0.0] * (map.scale == "linear"))
     edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
     colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
     labels = wrapped(map.xlabel, WIDE), wrapped(map.ylabel, TALL), wrapped(map.quantity, TALL)
@@ -178,20 +179,21 @@ def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
     return handles + grey, [wrapped(text, WIDE) for text in texts]
 
 
-def _colour_scale(map: Map) -> tuple[Floats, Any]:
-    """Return the values to colour and their norm; on a logarithmic scale zeros take the lowest colour."""
+def _colour_scale(values: Floats, scale: str, *shown: float) -> tuple[Floats, Any]:
+    """Return the values to colour and their norm, which includes the values `shown`.
+
+    Values that are not finite are NaN. On a logarithmic scale small values and zeros take the lowest colour.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
-    values = np.asarray(map.violation, dtype=float)
     values = np.where(np.isfinite(values), values, np.nan)
-    seen = values[np.isfinite(values)]
-    if map.scale == "linear":
-        return values, Normalize(min(0.0, seen.min(initial=0.0)), max(seen.max(initial=0.0), map.threshold, 1e-300))
-    high = max(seen.max(initial=0.0), map.threshold)
-    positive = seen[seen > 0]
-    low = max(min(positive.min(initial=high), map.threshold), high * 10.0**-MOST_DECADES)
-    low = min(low, high / 10)
-    return np.where(np.isnan(values), np.nan, np.maximum(values, low)), LogNorm(low, high)
+    seen = np.append(values[np.isfinite(values)], shown)
+    if scale == "log" and (seen > 0).any():
+        high = seen.max()
+        low = min(max(seen[seen > 0].min(), high * 10.0**-MOST_DECADES), high / 10)
+        return np.where(np.isnan(values), np.nan, np.maximum(values, low)), LogNorm(low, high)
+    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 1.0)
+    return values, Normalize(low, high if high > low else low + 1)
 
 
 def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = WIDTH) -> Figure:
@@ -220,38 +222,49 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
     main, below = parts
     axes = main.subplots()
-    handles = draw_panel(axes, dataset, x, y, variable)
-    system, _, settings = settings_text(dataset).partition(": ")
-    axes.set_title(f"{_label(dataset, variable).partition(' (')[0]}, {system}", loc="left")
+    field = diagram(dataset, x, y, variable)
+    handles = draw_diagram(axes, field)
+    system, _, settings = settings_text(field).partition(": ")
+    axes.set_title(f"{_label(field).partition(' (')[0]}, {system}", loc="left")
     if handles:
-        legend_above(
-            main, handles, [str(handle.get_label()) for handle in handles], "outside lower center", most_columns=2
-        )
+        legend_above(main, handles, loc="outside lower center", most_columns=2)
     below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True)
     fit_texts(figure)
     return figure
 
 
-def _label(dataset: xarray.Dataset, variable: str) -> str:
-    """Label of a variable: that of the observable, else its long name."""
+def diagram(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
+    """Return a variable of a sweep over (y, x), with what was run in its attributes.
+
+    It is the mean over seeds, or the median of phases. Cells have edges between neighbours, so the axes are sorted.
+    """
+    field = dataset[variable]
+    if "seed" in field.dims and "seed" not in (x, y):
+        field = field.median("seed") if variable == "phase" else field.mean("seed")
+    field = field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x).sortby([x, y])
+    known = {"settings": dataset.attrs["settings"], "observable": variable}
+    return field.assign_attrs(dataset[variable].attrs | known)
+
+
+def _label(field: xarray.DataArray) -> str:
+    """Label of a diagram's variable: that of the observable, else its long name."""
+    variable = field.attrs["observable"]
     if variable in OBSERVABLES:
         return OBSERVABLES[variable].axis
-    return str(dataset[variable].attrs.get("long_name", variable))
+    return str(field.attrs.get("long_name", variable))
 
 
-def settings_text(dataset: xarray.Dataset) -> str:
-    """Return the title: the system, and the settings that all cells share."""
-    sections: dict[str, dict[str, Any]] = json.loads(dataset.attrs["settings"])
+def settings_text(field: xarray.DataArray) -> str:
+    """Return the title of a diagram: the system, and the settings that all cells share."""
+    sections: dict[str, dict[str, Any]] = json.loads(field.attrs["settings"])
     run = next((name for name in sections if name not in ("classes", "run")), "")
     of_classes = sections.get("classes", {}).get("kind")
     name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
     values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
-    for coordinate in dataset.coords.values():
-        if "parameter" in coordinate.attrs:
-            swept = coordinate.attrs["parameter"]
-            values.pop(swept, None)
-            if coordinate.size == 1:
-                values[swept] = coordinate.values.item()
+    for swept, coordinate in parameters_of(field).items():
+        values.pop(swept, None)
+        if coordinate.size == 1:
+            values[swept] = coordinate.values.item()
     shown = [
         f"{LABELS.get(key, key)} = " + (f"{value:g}" if isinstance(value, float) else str(value).replace("$", r"\$"))
         for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
@@ -260,48 +273,52 @@ def settings_text(dataset: xarray.Dataset) -> str:
     return name.replace("$", r"\$") + ": " + ", ".join(shown)
 
 
-def draw_panel(axes: Axes, dataset: xarray.Dataset, x: str, y: str, variable: str) -> list[Any]:
-    """Draw the diagram on `axes`, with its colour bar; return the handles of its legend."""
+def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
+    """Draw a `diagram` with its colour bar and the lines of the theory; return the handles of its legend."""
+    from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.patches import Patch
 
-    field = _field(dataset, x, y, variable).sortby([x, y])
-    dataset = dataset.sortby([x, y])  # cells have edges between neighbours
-    scales = _scale(dataset[x].values), _scale(dataset[y].values)
-    edges = _edges(dataset[x], scales[0]), _edges(dataset[y], scales[1])
-    values, of_phases = field.values, variable == "phase"
-    norm, cmap = _colours(variable, values)
-    labels = LABELS.get(x, x), LABELS.get(y, y), "" if of_phases else _label(dataset, variable)
-    missing = "not by the end of the run" if np.isinf(values).any() else "no value"
-    grey = heat_map(axes, edges, scales, values, norm, cmap, labels, missing)
+    y, x = (field[name] for name in field.dims)
+    variable = field.attrs["observable"]
+    scales = _scale(x.values), _scale(y.values)
+    edges = _edges(x, scales[0]), _edges(y, scales[1])
+    values, norm = _colour_scale(field.values, "log" if variable in LOGARITHMIC else "linear")
+    right, up = (LABELS.get(_key(place), str(place.name)) for place in (x, y))
+    missing = "not by the end of the run" if np.isinf(field.values).any() else "no value"
     handles: list[Any] = []
-    if of_phases:
+    if variable == "phase":
         seen = [number for number in range(len(PHASES)) if (np.rint(values) == number).any()]
         handles = [Patch(facecolor=PHASE_COLOURS[number], label=PHASES[number]) for number in seen]
-    elif variable != "transition_time" and min(values.shape) >= FINE and np.unique(values).size > values.shape[0]:
-        _draw_levels(axes, dataset[x].values, dataset[y].values, values, norm)
-    X, Y, theory = _mesh(dataset, (x, y), edges, scales)
+        norm, cmap = BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES)), ListedColormap(PHASE_COLOURS)
+        grey = heat_map(axes, edges, scales, values, norm, cmap, (right, up, ""), missing)
+    else:
+        grey = heat_map(axes, edges, scales, values, norm, "cividis", (right, up, _label(field)), missing)
+    levels = _draw_levels(axes, field, norm) if variable != "phase" else []
+    spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
+    X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
+    theory = theory_on(field, X, Y)
     for (label, line), colour in zip(lines_of(variable, theory).items(), LINE_COLOURS, strict=False):
         level = np.broadcast_to(line, X.shape)
         known = level[np.isfinite(level)]
         if known.size and known.min() < 0 < known.max():
             handles.append(level_lines(axes, X, Y, level, [0.0], label, 1.6, "white", color=colour))
-    if variable == "transition_time":
-        handles += _draw_times(axes, field, X, Y, theory)
+    if variable == "transition_time" and levels:
+        handles.append(level_lines(axes, x, y, field.values, levels, "measured", 2.0, "0.3", color="white"))
+        for kind, linestyle in TIME_STYLES.items():
+            time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
+            if np.isfinite(time).any():
+                handles.append(level_lines(axes, X, Y, time, levels, TIMES[kind], 0.8, "none", linestyle=linestyle))
     return handles + grey
 
 
-def _edges(coordinate: xarray.DataArray, scale: str) -> Floats:
-    edges = cell_edges(coordinate.values.astype(float), scale)
-    is_share = str(coordinate.attrs.get("parameter", coordinate.name)).rpartition(".")[2] in SHARES
-    return np.clip(edges, 0.0, 1.0) if is_share else edges  # no cell reaches beyond
+def _key(place: xarray.DataArray) -> str:
+    """Last part of the name of the parameter along an axis."""
+    return str(place.attrs.get("parameter", place.name)).rpartition(".")[2]
 
 
-def _field(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.DataArray:
-    """Return the variable over (y, x); the mean over seeds, or the median of phases."""
-    field = dataset[variable]
-    if "seed" in field.dims and "seed" not in (x, y):
-        field = field.median("seed") if variable == "phase" else field.mean("seed")
-    return field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x)
+def _edges(place: xarray.DataArray, scale: str) -> Floats:
+    edges = cell_edges(place.values.astype(float), scale)
+    return np.clip(edges, 0.0, 1.0) if _key(place) in SHARES else edges  # no cell reaches beyond
 
 
 def _scale(values: Floats) -> str:
@@ -312,75 +329,28 @@ def _scale(values: Floats) -> str:
     return "log" if spread[0] < spread[1] else "linear"
 
 
-def _colours(variable: str, values: Floats) -> tuple[Any, Any]:
-    """Return the norm and the colours of a variable."""
-    from matplotlib.colors import BoundaryNorm, ListedColormap, LogNorm, Normalize
+def _draw_levels(axes: Axes, field: xarray.DataArray, norm: Any) -> list[float]:
+    """Draw lines of equal values, with up to five values written on them, on a fine grid; return their values.
 
-    if variable == "phase":
-        return BoundaryNorm(np.arange(len(PHASES) + 1) - 0.5, len(PHASES)), ListedColormap(PHASE_COLOURS)
-    seen = values[np.isfinite(values)]
-    if variable in LOGARITHMIC and (seen > 0).any():
-        low = seen[seen > 0].min()
-        return LogNorm(low, max(seen.max(), 1.01 * low)), "cividis"
-    low, high = (seen.min(), seen.max()) if seen.size else (0.0, 1.0)
-    return Normalize(low, high if high > low else low + 1), "cividis"
-
-
-def _draw_levels(axes: Axes, x: Floats, y: Floats, values: Floats, norm: Any) -> None:
-    """Draw lines of equal values and write up to five values on them: decades, or round numbers."""
+    The values are decades or round numbers.
+    """
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-    low, high = float(norm.vmin or 0.0), float(norm.vmax or 0.0)
+    values = np.ma.masked_invalid(field.values)
+    if min(values.shape) < FINE or np.unique(values.compressed()).size <= len(values):
+        return []
+    low, high = float(norm.vmin), float(norm.vmax)
     subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
     ticks = LogLocator(subs=subs) if isinstance(norm, LogNorm) else MaxNLocator(5)
     levels = [each for each in ticks.tick_values(low, high) if low < each < high]
     if levels:
-        lines = axes.contour(
-            x, y, np.ma.masked_invalid(values), levels=levels, colors="white", linewidths=line_width(0.7)
-        )
-        named = levels[:: 1 + len(levels) // 5]
+        y, x = (field[name] for name in field.dims)
+        lines = axes.contour(x, y, values, levels=levels, colors="white", linewidths=line_width(0.7))
         axes.clabel(
             lines,
-            named,
+            levels[:: 1 + len(levels) // 5],
             fontsize=note_size(0.86),
             fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}",
         )
-
-
-def _mesh(
-    dataset: xarray.Dataset, names: tuple[str, str], edges: tuple[Floats, Floats], scales: tuple[str, str]
-) -> tuple[Floats, Floats, Theory]:
-    """Return a fine mesh over the diagram and the theory on it; other swept parameters have one value each."""
-    spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
-    X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
-    swept = {name: each for name, each in dataset.coords.items() if "parameter" in each.attrs}
-    changes = {each.attrs["parameter"]: each.values.flat[0] for name, each in swept.items() if name not in names}
-    changes |= {dataset[name].attrs["parameter"]: mesh for name, mesh in zip(names, (X, Y), strict=True)}
-    return X, Y, theory_of(json.loads(dataset.attrs["settings"]), changes)
-
-
-def _draw_times(axes: Axes, field: xarray.DataArray, X: Floats, Y: Floats, theory: Theory) -> list[Line2D]:
-    """Draw lines of equal time at some five decades, V >= K: measured, and the theory's t*, t0' and t0."""
-    from matplotlib.lines import Line2D
-
-    y, x = map(str, field.dims)
-    seen = field.values[np.isfinite(field.values)]
-    levels = 10.0 ** np.arange(np.ceil(np.log10(seen.min())), np.floor(np.log10(seen.max())) + 1) if seen.size else seen
-    if not levels.size:
-        return []
-    often = 1 + levels.size // 5
-    levels, spaced = levels[::often], "by decades" if often == 1 else f"every {often} decades"
-    handles = []
-    for kind, linestyle in TIME_STYLES.items():
-        time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
-        if np.isfinite(time).any():
-            handles.append(level_lines(axes, X, Y, time, levels, TIMES[kind], 1.0, "white", linestyle=linestyle))
-    if min(field.shape) > 1 and seen.size > 3:
-        measured, width, colour = np.ma.masked_invalid(field.values), line_width(5.0), LINE_COLOURS[0]
-        axes.contour(field[x], field[y], measured, levels=levels, colors=colour, linewidths=width).set(
-            alpha=0.7, zorder=1.5
-        )
-        label = f"measured (lines {spaced})"
-        handles.append(Line2D([], [], color=colour, linewidth=width, alpha=0.7, label=label))
-    return handles
+    return levels

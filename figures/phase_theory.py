@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.observables import OF_THEORY
+from snapdyn.validation.phases import OF_THEORY
 
 # Value of (eta_Z/eta_Y) (V h)^2 just below the first falls of distinct tokens that were seen (F10).
 ONSET = 4.5
@@ -107,6 +109,28 @@ def lines_of(variable: str, theory: Theory) -> dict[str, Floats]:
         lines = (*REACHED, *MEMORY) if remembers else REACHED
     with np.errstate(invalid="ignore", divide="ignore"):
         return {label: function(theory) for label, function in lines}
+
+
+def parameters_of(field: xarray.DataArray) -> dict[str, xarray.DataArray]:
+    """Return the coordinates of a diagram by the dotted names of their parameters."""
+    return {each.attrs["parameter"]: each for each in field.coords.values() if "parameter" in each.attrs}
+
+
+def theory_on(field: xarray.DataArray, *points: Floats) -> Theory:
+    """Read the theory's quantities on a diagram, from its settings.
+
+    Parameters
+    ----------
+    field : xarray.DataArray
+        A `snapdyn.figures.heat_maps.diagram`. Swept parameters that are not along its axes have one value each.
+    *points : arrays of one shape
+        Values along the horizontal and the vertical axis; default those of the cells.
+    """
+    y, x = (field[name] for name in field.dims)
+    changes = {name: each.values.flat[0] for name, each in parameters_of(field).items()}
+    places = zip((x, y), points or np.meshgrid(x, y), strict=True)
+    changes |= {place.attrs["parameter"]: values for place, values in places}
+    return theory_of(json.loads(field.attrs["settings"]), changes)
 
 
 def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:

@@ -231,7 +231,7 @@ def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:
 
 
 def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
-    from snapdyn.figures.comparison import draw_curves
+    from snapdyn.figures.residuals import draw_curves
 
     draw_curves(axes, dataset.sel(observable=what))
     observable, indices = curve_named(what)
@@ -241,7 +241,7 @@ def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
 
 
 def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = None, y: str | None = None) -> None:
-    from snapdyn.figures.heat_maps import draw_panel
+    from snapdyn.figures.heat_maps import diagram, draw_diagram
 
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
     if len(dims) < 2 and (x is None or y is None):
@@ -260,7 +260,7 @@ def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = 
             f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; choose one value of each "
             "with dataset.sel(...) first"
         )
-    handles = draw_panel(axes, dataset, x, y, what)
+    handles = draw_diagram(axes, diagram(dataset, x, y, what))
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())
 

@@ -11,7 +11,7 @@ from joblib.externals.loky import get_reusable_executor
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.figures import FIGURES
 from snapdyn.validation import CLAIMS
-from snapdyn.validation.observables import OBSERVABLES
+from snapdyn.validation.phases import OBSERVABLES
 from tests.helpers import EXAMPLES, FABLE, ROOT
 from tests.page_blocks import Walk, page_blocks, walk
 

@@ -11,7 +11,7 @@ from joblib.externals.loky import get_reusable_executor
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.figures import FIGURES
-from snapdyn.validation.observables import OBSERVABLES
+from snapdyn.validation.phases import OBSERVABLES
 
 SYSTEM = '''
 import numpy as np

@@ -23,7 +23,7 @@ from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.observables import OF_THEORY, transition_times
+from snapdyn.validation.phases import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import (
     EXACT,
     FINITE_LENGTH,
@@ -152,7 +152,7 @@ def compare(
 ) -> xarray.Dataset:
     """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
 
-    `snapdyn.figures.comparison.draw` draws the dataset; `snapdyn compare FILE.toml --trace FILE` does both.
+    `snapdyn.figures.residuals.draw` draws the dataset; `snapdyn compare FILE.toml --trace FILE` does both.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Derivations for rules of descent other than gradient descent: what an adaptive rule of attention keeps, and equalises."""
+"""Derivations for adaptive rules of descent: what such a rule of attention keeps, and when it makes tokens equal."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import sympy as sp
 from snapdyn.analytic.symbolic.derivation import Derivation, declare, eta_Y, eta_Z, t
 
 r, f, w, y, u = sp.symbols("r f w y u", positive=True)
-"""Ratio of two tokens; of the second token: attention f in a class, c = w before an update, an entry of Y, its velocity."""
+"""Ratio of two tokens; of the second token: attention f in a class, c before the update, an entry of Y, its velocity."""
 d, s, e = sp.symbols("d s e", real=True)
 """Y(e_n - alpha_n) of the second token, f_n . Y(e_n - alpha_n), and one entry of e_n - alpha_n."""
 m, v, b1, b2, mu = sp.symbols("m v beta_1 beta_2 mu", positive=True)
@@ -24,9 +24,9 @@ def _direction(first: Any, second: Any, gradient: Any) -> Any:
 def adaptive_gain() -> Derivation:
     """Return the ratio of attention of two tokens after an update, where it was r in every class before.
 
-    The induction over updates: attention in the ratio r in every class, rows of Y in the ratio r and moments of z in the
-    ratios r^2 and r^4 are so again. A class enters the gradient by one term of a sum, and an output by one column, so
-    one class and one output stand for any number of them.
+    The induction over updates: attention in the ratio r in every class, rows of Y in the ratio r and moments of z in
+    the ratios r^2 and r^4 are so again. A class enters the gradient by one term of a sum, and an output by one column,
+    so one class and one output stand for any number of them.
     """
 
     def after(ratio: Any) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def compare(
 
     from snapdyn.dynamics.files.storage import output_folder
     from snapdyn.experiments.run_files import read_comparison
-    from snapdyn.figures.comparison import draw
     from snapdyn.figures.output import file_names, write_figure
+    from snapdyn.figures.residuals import draw
 
     started = time.perf_counter()
     comparison = read_comparison(file, trace)

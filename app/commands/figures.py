@@ -59,7 +59,7 @@ def figures(
     """
     from snapdyn.core.errors import escaped
     from snapdyn.figures import write
-    from snapdyn.figures.register import chosen_figures
+    from snapdyn.figures.gallery import chosen_figures
 
     if listed:
         return _list(ids)
@@ -97,7 +97,7 @@ def read_setting(setting: str) -> tuple[str, Any]:
 
 def _list(ids: list[str] | None) -> int:
     from snapdyn.figures.declaration import describe
-    from snapdyn.figures.register import chosen_figures
+    from snapdyn.figures.gallery import chosen_figures
 
     rows = []
     for entry in chosen_figures(ids or None):

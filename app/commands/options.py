@@ -123,6 +123,6 @@ def systems_and_observables() -> str:
 def figure_ids() -> str:
     """Figures that can be drawn."""
     from snapdyn.core.registry import plugin_names
-    from snapdyn.figures.register import FIGURES
+    from snapdyn.figures.gallery import FIGURES
 
     return f"Figures: {', '.join(dict.fromkeys([*FIGURES, *plugin_names('figure')]))}."

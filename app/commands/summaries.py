@@ -162,23 +162,13 @@ def show_words(run: Trajectory, classes: TextClasses) -> None:
 
 
 def shown_classes(classes: TextClasses, count: int) -> list[int]:
-    """Choose the most frequent classes with different next words whose query and next word consist of letters.
+    """Choose the most frequent classes; those whose query and next word consist of letters come first."""
 
-    If these are too few, classes that repeat a next word follow, then classes with other characters in these two words.
-    """
-
-    def spelt(n: int) -> bool:
+    def is_spelt(n: int) -> bool:
         return all(classes.words[i].isalpha() for i in (classes.query[n], classes.next_token[n]))
 
-    seen: set[int] = set()
-
-    def repeats(n: int) -> bool:
-        repeated = int(classes.next_token[n]) in seen
-        seen.add(int(classes.next_token[n]))
-        return repeated
-
     by_count = np.argsort(-classes.counts, kind="stable").tolist()
-    return sorted(by_count, key=lambda n: 2 if not spelt(n) else 1 if repeats(n) else 0)[:count]
+    return sorted(by_count, key=is_spelt, reverse=True)[:count]
 
 
 def write_words(folder: Path, run: Trajectory, classes: TextClasses) -> Path:

@@ -153,7 +153,7 @@ NUM_OVERLAPS = 12
 
 
 def overlap_steps(common_probability: float) -> list[float]:
-    """Overlaps that two classes can have, lowest to highest: equal steps of ln(r/(1-r)), three digits.
+    """Overlaps that two classes can have, lowest to highest: equal steps, five digits.
 
     Parameters
     ----------
@@ -169,18 +169,10 @@ def overlap_steps(common_probability: float) -> list[float]:
     --------
     >>> from snapdyn.explorer.sliders import overlap_steps
     >>> overlap_steps(0.3)[::4]
-    [0.172, 0.361, 0.605]
+    [0.18146, 0.39174, 0.60203]
     """
-    odds = [bound / (1.0 - bound) for bound in reachable_overlaps(common_probability)]
-    ratio = odds[1] / odds[0]
-    places = ((step + 0.5) / NUM_OVERLAPS for step in range(NUM_OVERLAPS))
-    steps = [odds[0] * ratio**place for place in places]
-    return [_rounded(odd / (1.0 + odd)) for odd in steps]
-
-
-def _rounded(overlap: float) -> float:
-    """Three digits of the overlap, or of its distance from 1."""
-    return float(f"{overlap:.3g}") if overlap < 0.5 else round(1.0 - float(f"{1.0 - overlap:.3g}"), 9)
+    low, high = reachable_overlaps(common_probability)
+    return [round(low + (high - low) * (step + 0.5) / NUM_OVERLAPS, 5) for step in range(NUM_OVERLAPS)]
 
 
 def nearest(steps: Sequence[float], value: float) -> float:

@@ -21,8 +21,8 @@ from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations, id
 from snapdyn.core.errors import InputError, shown, visible
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
+from snapdyn.figures.gallery import write
 from snapdyn.figures.output import DrawnFigure
-from snapdyn.figures.register import write
 from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
@@ -336,7 +336,7 @@ def page_svg(svg: str) -> str:
     svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
     svg = re.sub(r' style="([^"]*)"', lambda style: f' style="{_paint(style[1])}"', svg)
     svg = re.sub(r' (?:d|transform|x|y|width|height|points)="[^"]*"', lambda place: _rounded(place[0]), svg)
-    svg = re.sub(r' d="([^"]*)"', lambda path: f' d="{_outline(path[1].strip())}"', svg)
+    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path[0].strip()), svg)
     # The marker itself has the stroke.
     svg = re.sub(r"<use[^>]*>", lambda use: re.sub(r'stroke[^;"]*;?', "", use[0]).replace(' style=""', ""), svg)
     # matplotlib's own <tspan> are letters of a formula, each in its place.
@@ -350,16 +350,6 @@ def _rounded(text: str) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0") if abs(value) >= 0.05 else "0"
-
-
-def _outline(path: str) -> str:
-    """Return a path's description without needless characters; a long line is written as steps from point to point."""
-    if not re.fullmatch(r"(M [-\d.]+ [-\d.]+ ?)(L [-\d.]+ [-\d.]+ ?){3,}", path):
-        return re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path)
-    points = [round(10 * float(value)) for value in re.findall(r"[-\d.]+", path)]
-    steps = [now - before for before, now in zip(points, points[2:], strict=False)]
-    written = " ".join(re.sub(r"^(-?)0\.", r"\1.", _number(step / 10)) for step in steps)
-    return f"M{points[0] / 10:g} {points[1] / 10:g}l{written.replace(' -', '-')}"
 
 
 def _paint(style: str) -> str:

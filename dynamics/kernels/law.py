@@ -203,7 +203,7 @@ def mean_field(state, out, lists, rates, work):
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def mean_gradient(state, out, square, lists, rates, work):
-    """As `mean_field`; `square`, (size,) or None, receives the mean square of the gradient of one class, for rates of 1.
+    """As `mean_field`; `square`, (size,) or None, receives the mean square of the gradient of a class, for rates of 1.
 
     A class is drawn with the prior, and all its sequences have one gradient (T infinite). The variance over classes of
     the gradient of a batch of B is (square - out^2)/B.

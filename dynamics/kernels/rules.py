@@ -7,8 +7,8 @@ One `Rule` describes both. With the gradient g of J, an adaptive rule keeps m, t
     flow, t in updates   m' = kappa1 (g - m),  v' = kappa2 (E[g_B^2] - v),  kappa_i = -ln beta_i,
                          x' = eta (m/(1 - exp(-kappa1 t))) / (sqrt(v/(1 - exp(-kappa2 t))) + epsilon).
 
-Where a beta is 0, m = g or v = E[g_B^2]. A rule that is not adaptive has the velocity u <- mu u + g, x <- x + eta u (heavy
-ball, mu = beta1), and the flow m' = kappa1 (g - m), x' = eta m/(1 - mu).
+Where a beta is 0, m = g or v = E[g_B^2]. A rule that is not adaptive has the velocity u <- mu u + g, x <- x + eta u
+(heavy ball, mu = beta1), and the flow m' = kappa1 (g - m), x' = eta m/(1 - mu).
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def is_updated(descent, update, num_slots, step):
 
 
 class Layer(NamedTuple):
-    """One layer in the state of a flow: the values `start` to `stop`, and where the state has what the rule remembers."""
+    """One layer in the state of a flow: the values `start` to `stop`, and where the memory of the rule is."""
 
     rule: Rule
     eta: float

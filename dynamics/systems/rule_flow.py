@@ -24,11 +24,10 @@ LARGEST_BATCH = 1_000_000
 class RuleFlow(MeanField):
     """The mean field under a rule of descent, `MeanField(classes, eta_Y, eta_Z, optimizer=rule)`; t counts updates.
 
-    With gbar the gradient of the mean field (T infinite) and E[g_B^2] = gbar^2 + Var(g)/B, the variance over classes, the
-    flow of Adam is m' = kappa1 (gbar - m), v' = kappa2 (E[g_B^2] - v), x' = eta mhat/(sqrt(vhat) + epsilon), kappa_i =
-    -ln beta_i, mhat = m/(1 - exp(-kappa1 t)), vhat alike. It is the training run to first order in the rates, if the
-    gradient changes little in one update. Without memory x' = eta gbar/(sqrt(E[g_B^2]) + epsilon). `descend` makes
-    the rule's own updates with the same gbar and E[g_B^2]: the mean map.
+    With gbar the gradient of the mean field (T infinite) and E[g_B^2] = gbar^2 + Var(g)/B, the variance over classes,
+    the flow of Adam is m' = kappa1 (gbar - m), v' = kappa2 (E[g_B^2] - v), x' = eta mhat/(sqrt(vhat) + epsilon),
+    kappa_i = -ln beta_i, mhat = m/(1 - exp(-kappa1 t)), vhat alike. Without memory x' = eta gbar/(sqrt(E[g_B^2]) +
+    epsilon). `descend` makes the rule's own updates with the same gbar and E[g_B^2]: the mean map.
 
     Parameters
     ----------
@@ -78,7 +77,7 @@ class RuleFlow(MeanField):
         self.sees_noise = self.batch_size is not None and any(each.adaptive for each in numbers)
         if self.sees_noise and self.residual:
             raise InputError(
-                f"expected batch_size=None with the residual connection, received batch_size={batch_size}; leave one out"
+                f"expected batch_size=None with the residual connection, received batch_size={batch_size}; drop one"
             )
         if self.sees_noise and any(each.adaptive and each.beta2 == 0.0 for each in numbers):
             raise InputError(

@@ -14,7 +14,7 @@ from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRAN
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.grid import Design, short_names
-from snapdyn.validation.observables import OBSERVABLES
+from snapdyn.validation.phases import OBSERVABLES
 from snapdyn.validation.rungs.run import BRANCHES
 
 if TYPE_CHECKING:

@@ -12,13 +12,15 @@ import functools
 import itertools
 import json
 import logging
+import os
 import random
 import re
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,274 @@ import xarray
 
 from snapdyn.core.errors import InputError, whole
 from snapdyn.core.parallel import WorkerPool, cores
-from snapdyn.dynamics.files.dependencies import dependencies
+from snapdyn.core.registry import plugin_versions
+from snapdyn.dynamics import SequenceClasses, sgd
+from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
 from snapdyn.dynamics.files.netcdf import write_netcdf
-from snapdyn.dynamics.files.storage import output_folder, provenance
-from snapdyn.dynamics.files.user_files import loaded_files
-from snapdyn.dynamics.observables import TRANSFORMER
-from snapdyn.experiments.sweep.cells import Cells, Outcome, code_hash, run_cells
-from snapdyn.experiments.sweep.columns import TIME, Values, table
-from snapdyn.experiments.sweep.files import Cell, Sweep, reserved_names
+from snapdyn.dynamics.files.storage import (
+    DAMAGED,
+    output_folder,
+    provenance,
+    read_record,
+    source_hash,
+    write_record,
+)
+from snapdyn.dynamics.files.user_files import load_file, loaded_files
+from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
+from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
+from snapdyn.experiments import run_sections
+from snapdyn.experiments.run_sections import RunFailed, finished, run_for
+from snapdyn.experiments.sweep.columns import TIME, Values, chosen, declared_values, table
+from snapdyn.experiments.sweep.files import Cell, Sweep, load_plugins, models, reserved_names
+
+RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
+
+    key: str
+    seconds: float
+    values: Values | None = None
+    reason: str = ""
+    bad_input: bool = False  # whether the reason is bad input
+    run: TransformerRun | None = None
+    depends_on: dict[str, str] | None = field(default_factory=dict)
+
+
+def run_cells(
+    kind: str,
+    observables: Sequence[str],
+    folder: str,
+    files: Sequence[str],
+    code: str,
+    known: Mapping[str, str] | None,
+    cells: Sequence[Cell],
+) -> list[Outcome]:
+    """Run some cells, one after the other, in a worker. A failing cell does not stop the others.
+
+    Parameters
+    ----------
+    kind : str
+        What a cell runs.
+    observables : sequence of str
+    folder : str
+        Folder of the sweep file.
+    files : sequence of str
+        The user's Python files that the sweep has loaded; the worker loads them too.
+    code : str
+        `code_hash` of the sweep.
+    known : dict of str to str, or None
+        `dependencies` of the sweep.
+    cells : sequence of Cell
+
+    Returns
+    -------
+    list of Outcome
+
+    Raises
+    ------
+    InputError
+        The worker runs another version of the code than the sweep.
+    """
+    for file in files:
+        if Path(file) not in loaded_files():
+            load_file(file)
+    if code_hash() != code:
+        raise InputError(
+            "expected workers with the code of this sweep, received one with another version of snapdyn; install the "
+            "same version everywhere"
+        )
+    if not agrees(known or {}):
+        raise InputError(
+            "expected workers with the code of this sweep, received one that has imported your modules before they "
+            "changed; restart the workers"
+        )
+    if not files:
+        return _outcomes(kind, observables, folder, cells)
+    with watching():
+        outcomes = _outcomes(kind, observables, folder, cells)
+    depends_on = dependencies()
+    return [replace(outcome, depends_on=depends_on) for outcome in outcomes]
+
+
+def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequence[Cell]) -> list[Outcome]:
+    for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
+        load_plugins(kind_of_system, observables)
+    wanted, outcomes = chosen(kind, observables), []
+    for cell in cells:
+        started = time.perf_counter()
+        try:
+            values, run = measured(kind, cell.sections, wanted, folder)
+            outcome = Outcome(cell.key, time.perf_counter() - started, values, run=run)
+        except Exception as error:  # an error in one cell is the result of that cell
+            reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
+            seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
+            outcome = Outcome(cell.key, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
+        outcomes.append(outcome)
+    return outcomes
+
+
+def measured(
+    kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str
+) -> tuple[Values, TransformerRun | None]:
+    """Run a cell, the sections of a `Cell`; return its values, and the run if it is a transformer's.
+
+    Raises
+    ------
+    InputError
+        The cell cannot be built, or an observable has another value than it declares.
+    RunFailed
+        The run did not reach its end.
+    """
+    found = _run(kind, sections, observables, folder)
+    plain = {each.name: _plain(each.values(found)) for each in observables}
+    try:
+        values = declared_values(observables, plain)
+    except ValueError as error:
+        raise InputError(f"{error}; correct the observable") from error
+    return values, found if kind == TRANSFORMER else None
+
+
+@lru_cache(maxsize=64)
+def _section(kind: str, name: str, text: str) -> Any:
+    """The section of a cell, whose values `Sweep.cells` has checked."""
+    values, model = json.loads(text), models(kind)[name]
+    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_construct(**values)
+
+
+@lru_cache(maxsize=8)
+def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
+    classes: SequenceClasses = _section(kind, "classes", text).build(Path(folder))
+    return classes
+
+
+def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
+    """Run a cell; the result is what its observables measure."""
+    if kind == TRANSFORMER:
+        return _section(kind, "transformer", sections["transformer"]).train(Path(folder))
+    classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
+    if kind == ODE:
+        system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
+        return run_for(observables, system, run, classes)
+    assert classes is not None  # the file has them, or is refused
+    if kind == LADDER:
+        return _section(kind, "ladder", sections["ladder"]).compute(classes)
+    sgd_section: run_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
+    settings, record = sgd_section.settings(), sgd_section.record
+    transition = any(each.needs_transition for each in observables)
+    if transition and settings["residual"]:
+        raise InputError(
+            "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
+        )
+    if record is None:
+        record = np.union1d([0], np.geomspace(1, sgd_section.steps, RECORDED_STEPS).round().astype(int)).tolist()
+    (seed,) = sgd_section.seed_list()
+    settings |= {"seed": seed, "record": record, "save_decoder": transition}
+    return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
+
+
+def _plain(value: Any) -> Any:
+    """Return a number or array of numpy as numbers of Python, for JSON."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+# What a cell can run: all rooms below the figures, and the checks of input.
+SOURCES = ("core", "analytic", "dynamics", "validation", "experiments")
+
+
+def code_hash() -> str:
+    """Hash of the code that computes a cell, of the user's loaded files, and of the versions of plugins."""
+    return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
+
+
+class Cells:
+    """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
+
+    Sweeps that run at once may share the folder: a file appears whole or not at all, and files of the same name hold
+    the same numbers.
+
+    Parameters
+    ----------
+    out : str or os.PathLike
+        Folder of the sweep's results.
+    observables : sequence of Observable
+        What a cell holds.
+    warn : callable (sentence)
+        Called for each damaged file.
+    with_runs : bool
+        Whether a cell is finished only with its trained transformer.
+    """
+
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        observables: Sequence[Observable],
+        warn: Callable[[str], None],
+        with_runs: bool = False,
+    ) -> None:
+        self.folder = output_folder(Path(out) / "cells")
+        self.runs = Path(out) / "runs"
+        self._observables = observables
+        self._warn = warn
+        self._with_runs = with_runs
+        self._damaged: set[str] = set()
+
+    def get(self, key: str) -> Values | None:
+        """Values of a finished cell whose code is the same, else None; a damaged file is reported once."""
+        file = self.folder / f"{key}.json"
+        if key in self._damaged or not os.path.lexists(file):
+            return None
+        try:
+            cell = read_record(file, "cell")
+            if cell["key"] != key:
+                raise ValueError("it holds another cell")
+            if not are_current(cell["depends_on"]):
+                return None
+            values = declared_values(self._observables, cell["values"])
+        except DAMAGED as error:
+            self._damaged.add(key)
+            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error}){_set_aside(file)}")
+            return None
+        if self._with_runs:
+            try:
+                load_transformer_run(self.run_file(key))
+            except InputError as error:
+                self._damaged.add(key)
+                self._warn(f"the run of a finished cell is missing or damaged, and is trained again: {error}")
+                return None
+        return values
+
+    def add(
+        self,
+        key: str,
+        parameters: Mapping[str, Any],
+        values: Values,
+        run: TransformerRun | None,
+        depends_on: Mapping[str, str],
+    ) -> None:
+        """Store a finished cell and what it depends on. The swept parameters in its file are for human readers only."""
+        if run is not None:
+            output_folder(self.runs)
+            run.save(self.run_file(key))
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values, "depends_on": depends_on})
+        write_record(self.folder / f"{key}.json", "cell", body)
+
+    def run_file(self, key: str) -> Path:
+        """File of the trained transformer of a cell."""
+        return self.runs / f"{key}.nc"
+
+
+def _set_aside(path: Path) -> str:
+    """Rename what is in the place of a file but is not a file, such as a folder; return the end of a sentence on it."""
+    if path.is_file() or not os.path.lexists(path):
+        return ""
+    names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))
+    aside = next(name for name in names if not os.path.lexists(name))
+    path.rename(aside)
+    return f"; what stood there is now {aside.name!r}"
+
 
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
@@ -93,78 +355,15 @@ class WorkersLost(Exception):
     """The workers died, so that the sweep cannot go on; the message is one sentence."""
 
 
-class _Results:
-    """What is known of every cell; cells with the same settings have the same key and share one result.
-
-    Outcomes stay in `received` until they are recorded, so an interruption neither loses an outcome nor counts it
-    twice.
-    """
-
-    def __init__(
-        self, cells: Sequence[tuple[Cell, Mapping[str, Any]]], store: Cells, known: dict[str, str] | None
-    ) -> None:
-        self.cells, self.store, self.known = cells, store, known
-        self.different = {cell.key: cell for cell, _ in reversed(cells)}  # the first cell of each key
-        self.received: deque[Outcome] = deque()
-        self.taken_over: dict[str, Values] = {}
-        self.computed: dict[str, Outcome] = {}
-
-    def take_over(self, cell: Cell) -> bool:
-        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
-        values = None if self.known is None else self.store.get(cell.key)
-        if values is not None:
-            self.taken_over[cell.key] = values
-        return values is not None
-
-    def store_received(self) -> None:
-        """Store and record the cells that this run has computed."""
-        while self.received:
-            outcome = self.received[0]
-            cell, parameters = self.cells[outcome.number]
-            if outcome.values is not None and outcome.depends_on is not None and self.known is not None:
-                depends_on = self.known | outcome.depends_on
-                self.store.add(cell.key, parameters, outcome.values, outcome.run, depends_on)
-            self.computed[cell.key] = outcome
-            self.received.popleft()
-
-    def unfinished(self) -> int:
-        """Number of different settings that have neither been computed nor taken over."""
-        return len(self.different) - len(self.computed) - len(self.taken_over)
-
-    def failed(self) -> list[Outcome]:
-        """Outcomes without values."""
-        return [outcome for outcome in self.computed.values() if outcome.values is None]
-
-    def values(self) -> list[Values | None]:
-        """Values of every cell, in the order of the design; None for one that failed or has not run."""
-        known = self.taken_over | {key: outcome.values for key, outcome in self.computed.items()}
-        return [known.get(cell.key) for cell, _ in self.cells]
-
-    def failures(self) -> dict[int, str]:
-        """Reason by number of each cell that failed, in the order of the design."""
-        reasons = {self.cells[outcome.number][0].key: outcome.reason for outcome in self.failed()}
-        return {cell.number: reasons[cell.key] for cell, _ in self.cells if cell.key in reasons}
-
-    def check_not_all_bad(self) -> None:
-        """Raise InputError where all cells fail with the same kind of bad input."""
-        reasons = [outcome.reason for outcome in self.failed() if outcome.bad_input]
-        if len(reasons) == len(self.different) and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
-            kind = "error" if len(set(reasons)) == 1 else "kind of error"
-            raise InputError(
-                f"expected a cell that can be run, received the same {kind} from all {len(reasons)} cells: "
-                f"{self.failures()[0]}"
-            )
-
-
 @dataclass
 class _Portions:
     """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each.
 
-    A cell that another run has stored when a portion is made is taken over.
+    A cell for which `take_over` is true when a portion is made is left out: another run has stored it.
     """
 
     cells: list[Cell]
-    results: _Results
+    take_over: Callable[[Cell], bool]
     workers: int
     size: int = 1
 
@@ -175,7 +374,7 @@ class _Portions:
             portion: list[Cell] = []
             while self.cells and len(portion) < size:
                 cell = self.cells.pop()
-                if not self.results.take_over(cell):
+                if not self.take_over(cell):
                     portion.append(cell)
             if portion:
                 yield portion
@@ -228,55 +427,82 @@ def run_sweep(
         raise InputError("expected --jobs or --scheduler, received both; the scheduler knows how many workers it has")
     code = code_hash()
     cells = list(sweep.cells(code))
+    # Cells with the same settings have the same key and share one result: the first of them is run.
+    different = {cell.key: cell for cell, _ in reversed(cells)}
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     files = list(map(str, loaded_files()))
     known = dependencies() if files else {}
-    results = _Results(cells, store, known)
-    waiting = [cell for cell in results.different.values() if not results.take_over(cell)]
+    results: dict[str, Outcome] = {}
+    taken_over: set[str] = set()
+    received: deque[Outcome] = deque()
+
+    def take_over(cell: Cell) -> bool:
+        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
+        values = None if known is None else store.get(cell.key)
+        if values is not None:
+            results[cell.key] = Outcome(cell.key, 0.0, values)
+            taken_over.add(cell.key)
+        return values is not None
+
+    def store_received() -> None:
+        # An interruption neither loses an outcome nor counts it twice.
+        while received:
+            outcome = received[0]
+            if outcome.values is not None and outcome.depends_on is not None and known is not None:
+                parameters = cells[different[outcome.key].number][1]
+                store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
+            results[outcome.key] = outcome
+            received.popleft()
+
+    waiting = [cell for cell in different.values() if not take_over(cell)]
     _shuffle(waiting)
     total, stopped = len(waiting), ""
     place = str(sweep.folder.resolve())
     call = functools.partial(run_cells, sweep.kind, sweep.observables, place, files, code, known)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
-            portions = _Portions(waiting, results, workers)
+            portions = _Portions(waiting, take_over, workers)
             for outcomes in _finished(executor, call, portions):
-                results.received.extend(outcomes)
-                results.store_received()
+                received.extend(outcomes)
+                store_received()
                 portions.adjust(outcomes)
                 if progress:
-                    progress(total - results.unfinished(), total, "")
+                    progress(total - len(different) + len(results), total, "")
     except KeyboardInterrupt:
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
-    results.store_received()
+    store_received()
+    failed = {key: outcome for key, outcome in results.items() if outcome.values is None}
+    failures = {cell.number: failed[cell.key].reason for cell, _ in cells if cell.key in failed}
     if not stopped:
-        results.check_not_all_bad()
-    for again in (True, False):
-        try:
-            values, failures = results.values(), results.failures()
-            dataset = dataset_of(sweep, values, failures)
-            path = folder / f"{sweep.name}.nc" if results.computed or results.taken_over else None
-            if path is not None:
-                write_netcdf(dataset, path, FORMAT)
-            break
-        except KeyboardInterrupt:
-            if not again:
-                raise
-            stopped = "interrupted"
+        _check_not_all_bad(failures, [each.reason for each in failed.values() if each.bad_input], len(different))
+    values = [results[cell.key].values if cell.key in results else None for cell, _ in cells]
+    dataset = dataset_of(sweep, values, failures)
+    path = folder / f"{sweep.name}.nc" if results else None
+    if path is not None:
+        write_netcdf(dataset, path, FORMAT)
     return SweepResult(
         path=path,
         dataset=dataset,
-        taken_over=len(results.taken_over),
-        computed=len(results.computed),
+        taken_over=len(taken_over),
+        computed=len(results) - len(taken_over),
         failures=failures,
-        failed=len(results.failed()),
+        failed=len(failed),
         missing=values.count(None) - len(failures),
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
+
+
+def _check_not_all_bad(failures: Mapping[int, str], reasons: Sequence[str], cells: int) -> None:
+    """Raise InputError where all cells fail with the same kind of bad input."""
+    if cells and len(reasons) == cells and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
+        kind = "error" if len(set(reasons)) == 1 else "kind of error"
+        raise InputError(
+            f"expected a cell that can be run, received the same {kind} from all {cells} cells: {failures[0]}"
+        )
 
 
 def _shuffle(cells: list[Cell]) -> None:

@@ -27,10 +27,10 @@ from snapdyn.dynamics.observables import (
     declare_own_observables,
 )
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
-from snapdyn.experiments import training_sections
+from snapdyn.experiments import run_sections
 from snapdyn.experiments.class_sections import CLASSES
+from snapdyn.experiments.run_sections import RUN, system_models
 from snapdyn.experiments.sweep.columns import all_observables, chosen, default_observables, observables_of
-from snapdyn.experiments.system_sections import RUN, system_models
 from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
@@ -207,7 +207,7 @@ class PhaseSection(Section):
     style: str | None = None
 
 
-class SweptSeeds(training_sections.SeedsSection, extra="allow"):
+class SweptSeeds(run_sections.SeedsSection, extra="allow"):
     """Seeds of [sgd]; its other keys are checked with the values of each cell."""
 
 
@@ -289,11 +289,11 @@ class Sweep:
 def models(kind: str) -> dict[str, Model]:
     """Model of each section of a cell."""
     if kind == TRANSFORMER:
-        return {"transformer": training_sections.TRANSFORMER}
+        return {"transformer": run_sections.TRANSFORMER}
     own: dict[str, dict[str, Model]] = {
         ODE: {"system": system_models(), "run": RUN},
-        SGD: {"sgd": training_sections.SGD},
-        LADDER: {"ladder": training_sections.LADDER},
+        SGD: {"sgd": run_sections.SGD},
+        LADDER: {"ladder": run_sections.LADDER},
     }
     return {"classes": CLASSES, **own[kind]}
 
@@ -392,7 +392,7 @@ def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
     """Whether the key of a section takes whole numbers and no others; a key that does not exist takes none."""
     if isinstance(model, Mapping):
         model = model[kind] if kind in list(model) else Section
-    if issubclass(model, training_sections.SGDSection) and key == "seed":
+    if issubclass(model, run_sections.SGDSection) and key == "seed":
         return True
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     types = set(get_args(annotation) or (annotation,))

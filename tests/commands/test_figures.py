@@ -32,7 +32,7 @@ def test_check_fails_on_data_that_show_something_else(
     assert main(["figures", "8", "--out", str(tmp_path), "--check"]) == 0
     assert "rejected, as it must be" in capsys.readouterr().out
     data = sd.figures.compute("8")
-    monkeypatch.setattr("snapdyn.figures.register.compute", lambda *_, **__: data.assign(h=data.h * 1.2))
+    monkeypatch.setattr("snapdyn.figures.gallery.compute", lambda *_, **__: data.assign(h=data.h * 1.2))
     assert main(["figures", "8", "--out", str(tmp_path), "--check"]) == 1
     assert "data contradict the claims of: 8" in capsys.readouterr().out
 

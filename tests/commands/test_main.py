@@ -43,7 +43,7 @@ OUTPUTS = [
     (
         f"simulate {EXAMPLES}/single_common_token.toml --out OUT/run.nc",
         "run.nc",
-        "experiments.system_sections.integrate",
+        "experiments.run_sections.integrate",
     ),
     ("validate lemma6 --json OUT/a.json", "a.json", "validation.verdicts.checked"),
     (
@@ -53,7 +53,7 @@ OUTPUTS = [
     ),
     (f"text {FABLE} --min-count 1 --out OUT", "words.csv", "dynamics.text.text_classes.from_text"),
     (f"sweep {EXAMPLES}/sweep_rates.toml --out OUT", "sweep_rates.nc", "experiments.sweep.execution.Cells"),
-    ("figures 3 --set eta_Z=0.2 --out OUT", "figure_3_eta_Z=0.2.pdf", "figures.register.compute"),
+    ("figures 3 --set eta_Z=0.2 --out OUT", "figure_3_eta_Z=0.2.pdf", "figures.gallery.compute"),
     ("report --out OUT", "index.html", "report.page.checked"),
 ]
 

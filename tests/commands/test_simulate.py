@@ -18,7 +18,7 @@ def test_a_transformer_is_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Assert that a run file with [transformer] gives a saved run, and that its keys are the function's."""
-    monkeypatch.setattr("snapdyn.experiments.training_sections.train_transformer", fake_training)
+    monkeypatch.setattr("snapdyn.experiments.run_sections.train_transformer", fake_training)
     file = tmp_path / "run.toml"
     (tmp_path / "a.txt").write_text("some words")
     file.write_text('[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\nseed = 3\n')
@@ -36,7 +36,7 @@ def test_a_run_file_writes_below_its_own_folder_only(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Assert one sentence for a place outside, by name or by a link, and that nothing is written there or computed."""
-    monkeypatch.setattr("snapdyn.experiments.system_sections.integrate", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("snapdyn.experiments.run_sections.integrate", lambda *_, **__: pytest.fail("computed"))
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()

@@ -8,7 +8,7 @@ import pytest
 import snapdyn
 from snapdyn.commands.main import main
 from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.system_sections import RUN, system_models
+from snapdyn.experiments.run_sections import RUN, system_models
 from tests.experiments.helpers import REDUCED
 
 BUILDERS = (

@@ -36,7 +36,7 @@ def test_lines_are_the_curves(two: tuple[Curves, Curves]) -> None:
             assert np.array_equal(shown[key], np.column_stack([curves.t, values])), key
         for name in MARKS:
             assert [line.get_xdata()[0] for line in picture.marks[name]] == [curves.marks[name]] * 3
-        for axes in picture.panels.values():
+        for axes in picture.panels:
             assert axes.get_xscale() == "log"
             assert axes.get_xlim() == pytest.approx((curves.t[0], curves.t[-1]))
 
@@ -44,8 +44,6 @@ def test_lines_are_the_curves(two: tuple[Curves, Curves]) -> None:
 def test_no_text_covers_another(two: tuple[Curves, Curves]) -> None:
     """Assert that labels and legends do not overlap and stay on the page."""
     picture = Picture()
-    for legend in (*picture.legends, picture.mark_legend):
-        legend.set_animated(False)  # part of the figure that is compared
     for curves in two:
         with house_style():
             picture.show(curves).draw_without_rendering()

@@ -29,16 +29,15 @@ from snapdyn.dynamics import (
 from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, plot
-from snapdyn.figures.figure_phase import CELLS, EXCESS, SNAPS, panels
+from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
 from snapdyn.figures.heat_maps import draw
 from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
-from snapdyn.validation import ladder, observables
+from snapdyn.validation import ladder, phases
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
+from snapdyn.validation.phases import OF_THEORY
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
-
-PANELS = panels()
 
 
 @pytest.mark.parametrize("vocab_size", [4, 10**6])
@@ -47,9 +46,7 @@ def test_the_event_is_the_peak_of_gamma(vocab_size: int) -> None:
     K = min(4, vocab_size)
     system = FrozenDecoder(single_common_token(K, 3, 0.1, vocab_size), 0.7, modified=True)
     t_star = float(transition_time(K, vocab_size, 0.7, kind="peak"))
-    run = integrate(
-        system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": observables.transition_event(vocab_size)}
-    )
+    run = integrate(system, [2 * t_star], rtol=1e-10, atol=1e-12, events={"it": phases.transition_event(vocab_size)})
     # Local errors of 1e-10 over some hundred steps.
     assert run.events[0].t == pytest.approx(t_star, rel=1e-7)
     # Control: t0' = K ln V/eta_Y is another time.
@@ -62,8 +59,8 @@ def test_the_crossing_between_saves() -> None:
     t = np.linspace(0.5, 2, 200) * t_star
     run = integrate(FrozenDecoder(single_common_token(4, 3, 0.1, V), 0.7, modified=True), t)
     # The chord of a step of 0.75 % of t* is off by the curvature, the square of that.
-    assert observables.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
-    assert observables.transition_between(run.t[:60], run.loss[:60], V) == np.inf
+    assert phases.transition_between(run.t, run.loss, V) == pytest.approx(t_star, rel=1e-4)
+    assert phases.transition_between(run.t[:60], run.loss[:60], V) == np.inf
 
 
 def made(logits: list[list[float]], t: list[float]) -> Trajectory:
@@ -79,32 +76,28 @@ def test_phases_of_runs_made_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     still, moving = [[0.0, 0.0], [0.4, -0.4], [0.4, -0.4]], [[0.0, 0.0], [0.1, -0.1], [0.2, -0.2]]
     winner = [[0.0, 0.0], [1.0, -1.0], [3.0, -3.0]]
     # Both tokens are distinct, so the larger half of the attention is always a winner's: two more tokens share it.
-    assert observables.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
-    assert observables.phase(made(winner, t), 5.0) == observables.WINNER
-    assert observables.late_speed(made(still, t)) == 0.0
-    assert observables.late_speed(made(moving, t)) == pytest.approx(
-        0.981, abs=0.001
-    )  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
-    assert np.isnan(observables.late_speed(made(still[:2], [1.0, 9.0])))
-    for speed, expected in ((0.09, observables.SNAPPED), (0.11, observables.MOVING)):
-        monkeypatch.setattr(observables, "late_speed", lambda run, speed=speed: speed)
-        assert observables.phase(made([[0.0, 0.0]] * 3, t), 5.0) == expected
-        assert (
-            observables.phase(made([[0.0, 0.0]] * 3, t), np.inf) == observables.SCANNING
-        )  # nothing snaps before the transition
+    assert phases.winner_share(made(winner, t)) == pytest.approx(1 / (1 + np.exp(-6)))
+    assert phases.phase(made(winner, t), 5.0) == phases.WINNER
+    assert phases.late_speed(made(still, t)) == 0.0
+    assert phases.late_speed(made(moving, t)) == pytest.approx(0.981, abs=0.001)  # (f(0.4) - f(0.2))/(f(0.2) - f(0))
+    assert np.isnan(phases.late_speed(made(still[:2], [1.0, 9.0])))
+    for speed, expected in ((0.09, phases.SNAPPED), (0.11, phases.MOVING)):
+        monkeypatch.setattr(phases, "late_speed", lambda run, speed=speed: speed)
+        assert phases.phase(made([[0.0, 0.0]] * 3, t), 5.0) == expected
+        assert phases.phase(made([[0.0, 0.0]] * 3, t), np.inf) == phases.SCANNING  # nothing snaps before the transition
 
 
 def test_times_of_theory() -> None:
     """Assert the times at a run's rate; NaN for classes of different weights, and for a run that states no rate."""
     P = np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]])
     unequal = SequenceClasses(P, [0, 0], prior=[1.0, 2.0])
-    assert np.isnan(list(observables.transition_times(unequal, 1.0).values())).all()
+    assert np.isnan(list(phases.transition_times(unequal, 1.0).values())).all()
     equal = SequenceClasses(P, [0, 0], vocab_size=9)
-    assert observables.transition_times(equal, 2.0)["t_start"] == pytest.approx(np.log(9))
+    assert phases.transition_times(equal, 2.0)["t_start"] == pytest.approx(np.log(9))
     run = integrate(MeanField(equal, 2.0, 1e-4), [1.0])
-    assert observables.theory_time("t_peak", run) == transition_time(2, 9, 2.0)
+    assert phases.theory_time("t_peak", run) == transition_time(2, 9, 2.0)
     run.parameters.pop("eta_Y")
-    assert np.isnan(observables.theory_time("t_peak", run))
+    assert np.isnan(phases.theory_time("t_peak", run))
 
 
 def test_the_onset_lies_just_below_the_first_falls() -> None:
@@ -138,7 +131,7 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
     example = ROOT / "examples/sweep_vocabulary.toml"
     page = (ROOT / "docs/how_to/sweeps.md").read_text(encoding="utf-8")
     weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
-    assert weak == overlap_of(PANELS["times"].settings)
+    assert weak == overlap_of(PANELS["times"].sections())
     for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):
         assert f"(rho = {weak:.3f})" in text.replace("(here ", "(")
 
@@ -146,7 +139,7 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
 def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
     """Assert the overlaps that caption and example quote, and that the simple law holds there and fails beyond."""
     text = (ROOT / "examples/sweep_ladder_gaps.toml").read_text(encoding="utf-8")
-    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].settings, common_probability=0.3)
+    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].sections(), common_probability=0.3)
     assert f"(rho = {weak:.4f})" in text
     assert f"(rho up to {largest:.2f})" in FIGURES["phase"].caption
     t = np.geomspace(1, 1e4, 10)
@@ -165,13 +158,12 @@ def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
 
 @pytest.mark.long
 def test_texts_say_how_far_above_its_line_attention_has_snapped(data: Callable[[str], xarray.Dataset]) -> None:
-    """Assert the factor that the caption and the page on sweeps quote, and the number of cells of every diagram."""
+    """Assert the factor that the caption and the page on sweeps quote, by the diagram."""
     name = "2K(K-1) u_+^2 (eta_Z/eta_Y)/rho0^4 where attention has snapped, smallest"
     factor = next(int(check.value) for check in FIGURES["phase"].numbers(data("phase")) if check.name == name)
     assert f"by a factor of {factor} or more" in FIGURES["phase"].caption
     docs = " ".join((ROOT / "docs" / "how_to" / "sweeps.md").read_text(encoding="utf-8").split())
     assert f"only at {factor} times this value or more" in docs
-    assert {variable.shape for variable in data("phase").data_vars.values()} == {(CELLS, CELLS)}
 
 
 @pytest.mark.parametrize("panel", ["gaps", "number_gaps", "rate_gaps"])
@@ -183,29 +175,28 @@ def test_gaps_are_those_of_the_ladder(panel: str) -> None:
         "number_gaps": (V, np.array([2, 7])),
         "rate_gaps": (np.array([0.01, 1.0]), np.array([1e-4, 0.3])),
     }[panel]
-    diagram = replace(PANELS[panel], axes=dict(zip(PANELS[panel].axes, (x, y), strict=True)))
-    values, second = diagram.table().largest_gap.values, []
-    for (i, row), (j, column) in itertools.product(enumerate(y.tolist()), enumerate(x.tolist())):
-        of_x, of_y = diagram.axes
-        sections = diagram.sections(**{of_x: column, of_y: row})
-        assert sections is not None
-        run = sections["ladder"]
+    of_x, of_y = PANELS[panel].places
+    second, values = [], []
+    for row, column in itertools.product(y.tolist(), x.tolist()):
+        sections = PANELS[panel].sections(**{of_x: column, of_y: row})
+        run, rates = sections["run"], (sections["system"]["eta_Y"], sections["system"]["eta_Z"])
         times = log_times(run["first"], run["last"], run["count"])
         classes = single_common_token(**{name: each for name, each in sections["classes"].items() if name != "kind"})
-        gaps = ladder(classes, run["eta_Y"], run["eta_Z"], times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+        gaps = ladder(classes, *rates, times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
+        values.append(PANELS[panel].measure(sections))
         # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
-        if run["eta_Z"] > 1e-9:
-            assert values[i, j] == pytest.approx(float(gaps.max()), rel=1e-4)
+        if rates[1] > 1e-9:
+            assert values[-1] == pytest.approx(float(gaps.max()), rel=1e-4)
         second.append(float(gaps.sel(rung="leading beta").max()))
-    assert not np.allclose(values.ravel(), second, rtol=1e-2)
+    assert not np.allclose(values, second, rtol=1e-2)
 
 
 def test_a_diagram_is_the_sweep_of_its_settings(tmp_path: Path) -> None:
     """Assert single cells against `snapdyn sweep` of the same settings, and NaN where V < K."""
-    axes = {"classes.vocab_size": np.array([10, 1000]), "classes.num_classes": np.array([2, 99])}
-    shown = replace(PANELS["times"], axes=axes).table().transition_time
-    design = design_of({name: axes[name].tolist() for name in reversed(axes)}, {})
-    sweep = Sweep("times", Path(), "ode", PANELS["times"].settings, design, ("transition_time",), phase=None)
+    axes: Any = {"classes.vocab_size": (10, 1000, np.geomspace), "classes.num_classes": (2, 99, np.geomspace)}
+    shown = replace(PANELS["times"], places=axes).measured("times_", 2)
+    design = design_of({name: list(axes[name][:2]) for name in reversed(axes)}, {})
+    sweep = Sweep("times", Path(), "ode", PANELS["times"].sections(), design, ("transition_time",), phase=None)
     np.testing.assert_array_equal(shown, run_sweep(sweep, tmp_path, jobs=1).dataset.transition_time)
     assert np.isnan(shown).sum() == 1
 
@@ -265,6 +256,18 @@ def test_lines_belong_to_what_is_run(kind: str, variable: str, labels: list[str]
     assert len(lines) == len(labels)
     for label, part in zip(lines, labels, strict=True):
         assert part in label
+
+
+@pytest.mark.parametrize(("key", "value"), [("optimizer", "adam"), ("init", "normal")])
+def test_no_theory_for_other_descent(key: str, value: Any) -> None:
+    """Assert that t* and V h are not known for Adam and a random start, and are for plain descent."""
+    sgd = {"eta_Y": 0.1, "eta_Z": 0.1, "steps": 100}
+    sections = {"classes": SETTINGS["classes"], "sgd": sgd}
+    assert np.isfinite(theory_of(sections, {}).time("peak"))
+    assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}, {}).time("peak"))
+    usual = OF_THEORY[key]
+    along = theory_of(sections, {f"sgd.{key}": np.array([usual, value], dtype=object)}).time("peak")
+    np.testing.assert_array_equal(np.isfinite(along), [True, False])
 
 
 @pytest.mark.parametrize(

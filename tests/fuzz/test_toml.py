@@ -12,8 +12,8 @@ import pytest
 from snapdyn.core import memory
 from snapdyn.core.errors import InputError
 from snapdyn.experiments.run_files import ParametersSection, Simulation, read_check, read_comparison, read_simulation
+from snapdyn.experiments.run_sections import SGDSection
 from snapdyn.experiments.sweep.files import read_sweep
-from snapdyn.experiments.training_sections import SGDSection
 from tests.fuzz.conftest import Attack
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))

@@ -15,7 +15,7 @@ from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims.sample_classes import correlated_classes, strongly_correlated_classes
 from snapdyn.validation.grid import Grid
-from snapdyn.validation.observables import fallen
+from snapdyn.validation.phases import fallen
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.rungs.run import DESCENT, EXACT, MEAN_FIELD, run_on_rung

@@ -29,7 +29,7 @@ from snapdyn.dynamics.systems.base import System, checked_classes
 from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.observables import attention_observables, decoder_observables
+from snapdyn.validation.phases import attention_observables, decoder_observables
 from snapdyn.validation.rungs.gaps import FLOW, STOCHASTIC, Ladder, Rung
 from snapdyn.validation.rungs.run import (
     BRANCHES,

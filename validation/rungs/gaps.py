@@ -14,7 +14,7 @@ from snapdyn.core.errors import InputError, positive, unknown_name, whole
 from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.observables import attention_observables
+from snapdyn.validation.phases import attention_observables
 from snapdyn.validation.rungs.run import DESCENT
 from snapdyn.validation.statistics import Fit, spread, standard_error
 

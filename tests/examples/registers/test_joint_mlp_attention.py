@@ -135,7 +135,7 @@ def test_every_claim_is_named_here(joint: ModuleType) -> None:
 def test_figure(joint: ModuleType) -> None:
     """Assert that the figure's data show its claim and reject frozen attention, and that attention is sparse first."""
     data = compute("joint-rebound")
-    (near,) = sys.modules["snapdyn.figures.register"].FIGURES["joint-rebound"].properties
+    (near,) = sys.modules["snapdyn.figures.gallery"].FIGURES["joint-rebound"].properties
     assert [check.holds for check in near.on(data)] == [True, False]
     for H in (data.flow, data.sgd.median("run")):
         assert (H.min("time") < H.isel(time=0) - 0.2).all()

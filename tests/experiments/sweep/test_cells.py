@@ -15,7 +15,8 @@ import xarray
 import snapdyn
 from snapdyn.dynamics.files.storage import source_hash
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.experiments.sweep.cells import SOURCES, Cell, run_cells
+from snapdyn.experiments.sweep.execution import SOURCES, run_cells
+from snapdyn.experiments.sweep.files import Cell
 from snapdyn.validation import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, kept, swept
 
@@ -128,8 +129,7 @@ def test_damaged_cells_are_named_and_computed_again(tmp_path: Path, capsys: pyte
 def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that cells of another version of the code are not taken over, and workers of another one refused."""
     assert swept(GOOD, tmp_path) == 0
-    for module in ("execution", "cells"):
-        monkeypatch.setattr(f"snapdyn.experiments.sweep.{module}.code_hash", lambda: "another")
+    monkeypatch.setattr("snapdyn.experiments.sweep.execution.code_hash", lambda: "another")
     assert swept(GOOD, tmp_path) == 0
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):

@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.experiments.sweep import execution
-from snapdyn.experiments.sweep.cells import run_cells
+from snapdyn.experiments.sweep.execution import run_cells
 from snapdyn.experiments.sweep.files import read_sweep
 from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, kept, most_duplicates, swept
 

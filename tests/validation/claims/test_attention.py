@@ -11,7 +11,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
 from snapdyn.validation.claims.attention.conservation import drift, without_projection
 from snapdyn.validation.claims.attention.corollary2 import PERMUTED, UNEQUAL, two_classes
-from snapdyn.validation.observables import FALL
+from snapdyn.validation.phases import FALL
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance

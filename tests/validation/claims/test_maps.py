@@ -19,7 +19,7 @@ from snapdyn.validation.claims.maps import (
 )
 from snapdyn.validation.claims.sample_classes import correlated_classes
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.observables import fallen
+from snapdyn.validation.phases import fallen
 from snapdyn.validation.properties import Property
 from snapdyn.validation.search.instance import Instance
 

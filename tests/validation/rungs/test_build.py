@@ -19,7 +19,7 @@ from snapdyn.dynamics import (
     syn_medium,
 )
 from snapdyn.validation import Ladder, ladder
-from snapdyn.validation.observables import attention_observables
+from snapdyn.validation.phases import attention_observables
 from snapdyn.validation.rungs.build import climb
 from snapdyn.validation.rungs.run import (
     BRANCHES,

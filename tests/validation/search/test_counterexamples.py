@@ -7,7 +7,7 @@ import pytest
 
 from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation import CLAIMS, Property
-from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.phases import FALL, drop_below_maximum
 from snapdyn.validation.search.counterexamples import load, shrink, simpler_instances
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance

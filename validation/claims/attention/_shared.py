@@ -42,7 +42,7 @@ from snapdyn.validation.claims.language import (
     noise,
 )
 from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.observables import FALL, drop_below_maximum
+from snapdyn.validation.phases import FALL, drop_below_maximum
 
 Tokens = Callable[[SequenceClasses], Ints]
 WORDS = {MEAN_FIELD: "mean field", EXACT: "modified decoder"}

@@ -13,7 +13,7 @@ from snapdyn.validation.claims.attention._shared import (
 )
 from snapdyn.validation.claims.language import MEAN_FIELD, ONE_COMMON_TOKEN, Claim, load
 from snapdyn.validation.claims.maps import rates_map
-from snapdyn.validation.observables import FALL
+from snapdyn.validation.phases import FALL
 
 ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
 IN_MEAN_FIELD = one_way(

@@ -39,7 +39,7 @@ from snapdyn.validation.claims.language import (
 )
 from snapdyn.validation.claims.maps import common_logit_maps
 from snapdyn.validation.claims.sample_classes import dominant_token, weak_instances
-from snapdyn.validation.observables import FALL, growth_exponents
+from snapdyn.validation.phases import FALL, growth_exponents
 
 # rtol 1e-8 per step over some hundred steps, on z and on h.
 SOLVER = 1e-5

@@ -137,11 +137,7 @@ def late_speed(run: Trajectory) -> float:
     starts = run.require_classes().P.indptr[:-1]
     later = run.t > 0
     steps = np.abs(np.diff(run.attention_entries[later], axis=0))
-    return late_speed_of(run.t[later], np.add.reduceat(steps, starts, axis=1).mean(axis=1))
-
-
-def late_speed_of(t: Floats, steps: Floats) -> float:
-    """`late_speed` of the lengths `steps` (N-1,) of the path between times `t` (N,), above 0."""
+    t, steps = run.t[later], np.add.reduceat(steps, starts, axis=1).mean(axis=1)
     if t.size < 2 or t[-1] < 10 * t[0]:
         return np.nan
     speed = steps / np.diff(np.log(t))
@@ -158,18 +154,13 @@ def winner_share(run: Trajectory) -> float:
     return float(np.maximum.reduceat(attention, classes.P.indptr[:-1]).mean())
 
 
-def phase_of(winner: float, transition: float, end: float, speed: float) -> int:
-    """Phase at the time `end`, an index into PHASES, from `winner_share`, the transition (inf: never), `late_speed`."""
-    if winner > WINNER_SHARE:
-        return WINNER
-    if not transition <= end:
-        return SCANNING
-    return SNAPPED if speed < FROZEN_SPEED else MOVING
-
-
 def phase(run: Trajectory, transition: float) -> int:
-    """Phase at the end of the run, given the measured time of the transition."""
-    return phase_of(winner_share(run), transition, float(run.t[-1]), late_speed(run))
+    """Phase at the end of the run, an index into PHASES, given the measured time of the transition (inf: never)."""
+    if winner_share(run) > WINNER_SHARE:
+        return WINNER
+    if not transition <= run.t[-1]:
+        return SCANNING
+    return SNAPPED if late_speed(run) < FROZEN_SPEED else MOVING
 
 
 def drop_below_maximum(paths: Floats) -> Floats:

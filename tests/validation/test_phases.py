@@ -7,7 +7,7 @@ from snapdyn.dynamics import (
     ModifiedDecoder,
     integrate,
 )
-from snapdyn.validation.observables import fallen
+from snapdyn.validation.phases import fallen
 from snapdyn.validation.search.counterexamples import load
 
 

@@ -19,7 +19,7 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.figures.comparison import draw
+from snapdyn.figures.residuals import draw
 from snapdyn.figures.style import house_style
 from snapdyn.validation.comparison import compare, compute
 
