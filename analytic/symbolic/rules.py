@@ -7,7 +7,7 @@ import sympy as sp
 from snapdyn.analytic.symbolic.derivation import Derivation, declare, eta_Y, eta_Z, t
 
 r, f, w, y, u = sp.symbols("r f w y u", positive=True)
-"""Ratio of two tokens; of the second token: attention f in a class, c before the update, an entry of Y, its velocity."""
+"""Ratio of two tokens; of the second token: attention f in a class, c before the update, value and velocity of Y."""
 d, s, e = sp.symbols("d s e", real=True)
 """Y(e_n - alpha_n) of the second token, f_n . Y(e_n - alpha_n), and one entry of e_n - alpha_n."""
 m, v, b1, b2, mu = sp.symbols("m v beta_1 beta_2 mu", positive=True)

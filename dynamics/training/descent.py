@@ -384,8 +384,8 @@ def sgd(
         `t` is the number of updates at each record. For any batch size this is the paper's clock; with momentum, the
         paper's time is 1/(1-momentum) times larger, to first order; with a schedule it is the sum of the multipliers.
         `loss` is the mean -ln alpha of the batch drawn next, nats. `invariants` (not with an adaptive rule) are the
-        changes of the row sums of Y and z. `status` is "diverged" when loss or state stop being finite, "interrupted" after Ctrl-C;
-        the record until then is kept.
+        changes of the row sums of Y and z. `status` is "diverged" when loss or state stop being finite, "interrupted"
+        after Ctrl-C; the record until then is kept.
 
     Raises
     ------
