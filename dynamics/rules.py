@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from snapdyn.core.errors import InputError, fraction, real, unknown_name
 from snapdyn.core.registry import Registry
-from snapdyn.dynamics.kernels.rules import Rule
+
+
+class Rule(NamedTuple):
+    """The numbers of a rule for one layer, as the kernels read them."""
+
+    adaptive: bool
+    beta1: float  # of an adaptive rule; else the momentum mu
+    beta2: float
+    epsilon: float
 
 
 class DescentRule(ABC):
@@ -105,7 +113,7 @@ class SignDescent(DescentRule):
     Examples
     --------
     >>> import snapdyn as sd
-    >>> sd.sgd(sd.syn_small(), 0.01, 0.01, steps=1, batch_size=None, optimizer=sd.SignDescent()).z.max()
+    >>> float(sd.sgd(sd.syn_small(), 0.01, 0.01, steps=1, batch_size=None, optimizer=sd.SignDescent()).z.max())
     0.0
     """
 

@@ -1,6 +1,7 @@
 """Rules of descent: how a gradient moves the parameters, as steps of training runs and as flows.
 
-One `Rule` describes both. With the gradient g of J, an adaptive rule keeps m, the mean of g, and v, the mean of g^2:
+One `dynamics.rules.Rule` describes both. With the gradient g of J, an adaptive rule keeps the mean m of g, and the mean
+v of g^2:
 
     step k = 1, 2, ...   m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
                          x <- x + eta (m/(1 - beta1^k)) / (sqrt(v/(1 - beta2^k)) + epsilon),  0/0 = 0
@@ -27,15 +28,6 @@ FLOOR = 1e-30
 LARGEST_LOGARITHM = 700.0
 
 
-class Rule(NamedTuple):
-    """A rule for the parameters of one layer."""
-
-    adaptive: bool
-    beta1: float  # of an adaptive rule; else the momentum mu
-    beta2: float
-    epsilon: float
-
-
 class Descent(NamedTuple):
     """The state [z slots, Y] that the steps change, its gradient, and the moments of adaptive rules."""
 
@@ -48,8 +40,8 @@ class Descent(NamedTuple):
 class Update(NamedTuple):
     """Rules and rates of both layers."""
 
-    rule_z: Rule
-    rule_Y: Rule
+    rule_z: Any  # a `dynamics.rules.Rule`
+    rule_Y: Any
     eta_z: float
     eta_Y: float
     schedule: Floats  # (steps,) multipliers of both rates; (0,): 1 throughout
@@ -120,7 +112,7 @@ def is_updated(descent, update, num_slots, step):
 class Layer(NamedTuple):
     """One layer in the state of a flow: the values `start` to `stop`, and where the memory of the rule is."""
 
-    rule: Rule
+    rule: Any  # a `dynamics.rules.Rule`
     eta: float
     start: int
     stop: int

@@ -16,7 +16,7 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
-from snapdyn.dynamics.rules import GradientDescent, Optimizer, rules_of_layers
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, rules_of_layers
 from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
@@ -45,8 +45,10 @@ class MeanField(System):
     optimizer : rule or pair of rules
         A rule of descent other than plain gradient descent (`GradientDescent` with momentum, `Adam`, `SignDescent`), or
         a pair (rule of Y, rule of z): the system is then the `RuleFlow` of this rule, and t counts its updates.
-    batch_size, memory
-        Those of `RuleFlow`; without an effect on plain gradient descent.
+    batch_size : int or None
+        B of the noise that v of Adam sees (`RuleFlow`); None: no noise. Plain gradient descent does not depend on it.
+    memory : bool
+        Whether moments of the rule are part of the state; without them the flow is that of a rule that forgets at once.
 
     Raises
     ------
@@ -70,11 +72,6 @@ class MeanField(System):
     # Set by `snapdyn.dynamics.systems`, since the module of this class imports the present one.
     of_rule: ClassVar[type[MeanField]]
 
-    def __new__(cls, *_: Any, optimizer: Optimizer = GradientDescent.name, **__: Any) -> MeanField:
-        """The system of a rule of descent is of a class of its own, since its state may hold moments."""
-        plain = rules_of_layers(optimizer) == (GradientDescent(), GradientDescent())
-        return super().__new__(cls if plain or cls is not MeanField else MeanField.of_rule)
-
     def __init__(
         self,
         classes: SequenceClasses,
@@ -87,6 +84,9 @@ class MeanField(System):
         batch_size: int | None = None,
         memory: bool = True,
     ) -> None:
+        rules = rules_of_layers(optimizer)
+        if type(self) is MeanField and rules != (GradientDescent(), GradientDescent()):
+            self.__class__ = MeanField.of_rule  # its state may hold moments
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
         if z_initial is not None:
@@ -103,6 +103,10 @@ class MeanField(System):
         )
         if not self.carries_quotient:
             self._require_indices()
+        self._take_rules(rules, batch_size, memory)
+
+    def _take_rules(self, rules: tuple[DescentRule, DescentRule], batch_size: int | None, memory: bool) -> None:
+        """Plain gradient descent needs nothing else; see `RuleFlow`."""
 
     def on_kinds(self, kinds: Kinds) -> MeanField:
         """This system with one value in place of all that stay equal; observables are those of all classes.

@@ -7,14 +7,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, flag, whole
 from snapdyn.core.memory import scratch
-from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.law import WORK_ROWS
 from snapdyn.dynamics.kernels.rules import FLOOR, RULE_FLOW, Flow, Layer, rule_flow, steps_of_rule
-from snapdyn.dynamics.rules import Optimizer, optimizer_as_json, rules_of_layers
+from snapdyn.dynamics.rules import DescentRule, optimizer_as_json
 from snapdyn.dynamics.systems.base import ConservedSum
 from snapdyn.dynamics.systems.mean_field import MeanField
 
@@ -57,20 +56,8 @@ class RuleFlow(MeanField):
     compiled = RULE_FLOW
     reducible = False
 
-    def __init__(
-        self,
-        classes: SequenceClasses,
-        eta_Y: float,
-        eta_Z: float,
-        z_initial: ArrayLike | None = None,
-        residual: bool = False,
-        *,
-        optimizer: Optimizer = "adam",
-        batch_size: int | None = None,
-        memory: bool = True,
-    ) -> None:
-        super().__init__(classes, eta_Y, eta_Z, z_initial, residual)
-        self.rules = rules_of_layers(optimizer)
+    def _take_rules(self, rules: tuple[DescentRule, DescentRule], batch_size: int | None, memory: bool) -> None:
+        self.rules = rules
         self.batch_size = None if batch_size is None else whole("batch_size", batch_size, 1, LARGEST_BATCH)
         self.memory = flag("memory", memory)
         numbers = [rule.numbers for rule in self.rules]
@@ -84,9 +71,8 @@ class RuleFlow(MeanField):
                 f"expected batch_size=None with an adaptive rule without memory of squares (beta2 = 0), received "
                 f"batch_size={batch_size}; leave it out, or use sgd with this rule"
             )
-        self.parameters |= {
-            "optimizer": optimizer_as_json(self.rules), "batch_size": self.batch_size, "memory": self.memory
-        }  # fmt: skip
+        values = {"optimizer": optimizer_as_json(rules), "batch_size": self.batch_size, "memory": self.memory}
+        self.parameters = {**self.parameters, **values}
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -105,7 +91,8 @@ class RuleFlow(MeanField):
             if rule.adaptive and max(first, second) >= 0:
                 corrections, end = end, end + 2
             layers.append(Layer(rule, eta, start, stop, first, second, corrections))
-        self.layers, self.values, self.size = tuple(layers), values, end
+        self.of_z, self.of_Y = layers
+        self.values, self.size = values, end
 
     @property
     def with_steps(self) -> RuleFlow:
@@ -127,7 +114,7 @@ class RuleFlow(MeanField):
     def initial_state(self) -> Floats:
         state = np.zeros(self.size)
         state[: self.layout.num_slots] = self.initial_logits
-        for layer in self.layers:
+        for layer in (self.of_z, self.of_Y):
             if layer.second >= 0:
                 floor = max(layer.rule.epsilon, FLOOR)
                 state[layer.second : layer.second + layer.stop - layer.start] = 2.0 * math.log(floor)
@@ -138,7 +125,7 @@ class RuleFlow(MeanField):
         inverse = 1.0 / self.batch_size if self.sees_noise and self.batch_size else 0.0
         square = scratch(n) if self.sees_noise else None
         moments = np.zeros((0 if self.memory else 3, n))
-        flow = Flow(*self.layers, inverse, scratch(n), square, moments)
+        flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, moments)
         return self.layout.lists, np.ones(2), scratch(WORK_ROWS, self.layout.width), flow
 
     def write_rate(self, state: Floats, out: Floats) -> float:
@@ -160,12 +147,12 @@ class RuleFlow(MeanField):
     @property
     def is_adaptive(self) -> bool:
         """Whether a rule of one of the layers is adaptive; row sums are then not conserved."""
-        return any(layer.rule.adaptive for layer in self.layers)
+        return self.of_z.rule.adaptive or self.of_Y.rule.adaptive
 
     def value_name(self, index: int) -> str:
         if index < self.values:
             return super().value_name(index)
-        for layer in self.layers:
+        for layer in (self.of_z, self.of_Y):
             for name, first in (("the mean gradient", layer.first), ("ln of the mean square", layer.second)):
                 if 0 <= index - first < layer.stop - layer.start and first >= 0:
                     return f"{name} of {super().value_name(layer.start + index - first)}"

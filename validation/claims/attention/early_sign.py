@@ -1,0 +1,113 @@
+"""The early sign of a distinct token's rate at finite length: a bias, not noise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from snapdyn.dynamics import FiniteLengthMeanField
+from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens
+from snapdyn.validation.claims.language import OWN_NEXT_TOKENS, ZERO_START, Claim, Floats, Instance, Measured, Property
+from snapdyn.validation.properties import Requirement
+
+DOMAIN = replace(
+    WIDEST,
+    name="finite sequences",
+    num_classes=(2, 12),
+    num_distinct=(1, 6),
+    num_common=(0, 4),
+    vocab_size=(2, 10**6),
+    ratio=(1.0, 1.0),
+    horizon=(1.0, 1.0),
+    eta_Y=(1.0, 1.0),
+    seq_len=(1, 10**8),
+)
+EARLY = 1e-7  # eta_Y t at which the rate is read: it grows like t
+
+
+def terms(instance: Instance) -> tuple[Floats, Floats]:
+    """Terms of the law for each distinct token, (2, tokens): of the overlaps, and of the length."""
+    P, p, V = instance.P / instance.P.sum(axis=1, keepdims=True), instance.prior, instance.vocab_size
+    overlaps = instance.gram - np.eye(instance.num_classes)
+    tokens = distinct_tokens(instance.classes)
+    of = P[:, tokens].argmax(axis=0)
+    square, cube, own = (P**2).sum(axis=1)[of], (P**3).sum(axis=1)[of], P[of, tokens]
+    of_overlaps = (overlaps @ p)[of] / p[of] / (V - 1)
+    of_length = (1 / square - 2 * cube / square**2 + 2 * own / square - 1 / own) / (instance.seq_len or np.inf)
+    return of_overlaps, of_length
+
+
+def rare_counts(instance: Instance) -> float:
+    """Largest 1/((T-1) P) over the tokens of all classes: the expansion is in this number."""
+    return 1.0 / ((instance.seq_len or np.inf) * instance.P[instance.P > 0].min())
+
+
+LONG_COUNTS = Requirement(
+    "every token is counted", "1/((T-1) P) <= 1e-3 for all tokens", rare_counts, at_most=1e-3, defining=True
+)
+Law = Callable[[Floats, Floats], Floats]
+
+
+def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + length) -> Measured:
+    """Largest error of z_l'/(eta_Z eta_Y t p_n^2 f_l^2 (V-1)/V) over the size of the terms of the law."""
+    classes, (overlaps, length) = instance.classes, terms(instance)
+    system = FiniteLengthMeanField(classes, 1.0, 1.0, instance.seq_len)
+    tokens = distinct_tokens(classes)
+    # One small step from Y = 0 gives the leading term of Y(t): the errors stay until eta_Y t V is of order 1.
+    start, rate = system.initial_state(), np.empty(system.size)
+    system.write_rate(start, rate)
+    step = EARLY / max(1.0, np.abs(rate).max())
+    system.write_rate(start + step * rate, rate)
+    dz = system.z_support(rate)
+    query, token = classes.z_coordinates
+    P, p, V = classes.P.toarray(), classes.prior, instance.vocab_size
+    of = P[:, tokens].argmax(axis=0)
+    f = P[of, tokens] / np.linalg.norm(P[of], axis=1)
+    found = np.array([dz[(token == l) & (query == classes.query_index[n])][0] for n, l in zip(of, tokens, strict=True)])
+    found /= step * p[of] ** 2 * f**2 * (V - 1) / V
+    size = np.abs(overlaps) + np.abs(length) + 1e-9 / f**2
+    return Measured(float(np.abs((found - law(overlaps, length)) / size).max()), at_most=0.02)
+
+
+def rises(instance: Instance) -> Floats:
+    """Whether each distinct token rises early, (tokens,)."""
+    return np.sum(terms(instance), axis=0) > 0
+
+
+CLAIM = Claim(
+    "early-sign",
+    source="own; Theorem 2(a) at finite T",
+    title="At finite length a distinct token rises early only where overlaps outweigh the counts",
+    statement=(
+        "The gradient of the counts does not cancel at finite T: to first order in 1/T, from zero start and one class "
+        "per next token, a distinct token rises early if and only if 1/P_l < 1/|P_n|^2 - 2 sum P_n^3/|P_n|^4 + 2 "
+        "P_l/|P_n|^2 + (T-1) sum_(k != n) (p_k/p_n) f_n.f_k/(V-1). So Theorem 2(a) needs T >> V/(P_l sum of overlaps), "
+        "not T >> 1/P_l."
+    ),
+    latex=r"\frac1{P_l}<\frac1{|P_n|^2}-\frac{2\sum_j P_{nj}^3}{|P_n|^4}+\frac{2P_l}{|P_n|^2}"
+    r"+(T-1)\sum_{k\ne n}\frac{p_k}{p_n}\frac{f_n\!\cdot\! f_k}{V-1}",
+    conditions=("zero start, early: eta_Y t V << 1", "1/((T-1) P) small for all tokens", "one class per next token"),
+    conclusion=(
+        "Holds: finite length is a bias that turns the early sign of Theorem 2(a), not noise that averages out. The "
+        "law agrees with the mean field of finite sequences within 2 % of its terms. Without the term of the length "
+        "every distinct token would rise."
+    ),
+    properties=(
+        Property(
+            "error of the early rate of a distinct token, over the size of its terms",
+            "finite length",
+            error,
+            DOMAIN,
+            conditions=(replace(ZERO_START, defining=True), OWN_NEXT_TOKENS, A_DISTINCT_TOKEN, LONG_COUNTS),
+            controls={
+                "wrong theory: T infinite": partial(error, law=lambda overlaps, length: overlaps),
+                "wrong theory: 1.1 times the term of the length": partial(
+                    error, law=lambda overlaps, length: overlaps + 1.1 * length
+                ),
+            },
+            evaluations=(200, 10_000),
+        ),
+    ),
+)
