@@ -166,7 +166,8 @@ def add_gradient(state, out, square, entries, outputs, query, scale, speeds, wor
                 out[place(value, at + j)] += change * driven[j]
         if square is not None:
             for j in range(C):
-                square[place(value, at + j)] += change * change * work[5, j]
+                before = 0.0 if is_first[k] else square[place(value, at + j)]
+                square[place(value, at + j)] = before + change * change * work[5, j]
     overlap *= scale
     if query.first >= 0:
         # g becomes d = (I - u u^T) g shrink, u = (f + e_q) shrink, and `overlap` f . d.
@@ -211,7 +212,7 @@ def mean_gradient(state, out, square, lists, rates, work):
     for i in range(lists.num_slots if lists.value is None else out.size):
         out[i] = 0.0
     if square is not None:
-        for i in range(square.size):
+        for i in range(lists.num_slots if lists.value is None else square.size):
             square[i] = 0.0
     loss = 0.0
     for n in range(lists.share.size):

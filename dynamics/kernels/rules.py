@@ -63,19 +63,19 @@ def heavy_ball(x, gradient, rate, momentum):
     return check
 
 
-@kernel(forceinline=True)
-def _square(g, square, at):
-    """The mean square of the gradient that v sees; the compiler removes the branch."""
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def _square(g, square, at, inverse_batch):
+    """E[g_B^2] = g^2 + (E[g_n^2] - g^2)/B, the mean square that v sees; the compiler removes the branch."""
     if square is None:
         return g * g
-    return square[at]
+    return g * g + (square[at] - g * g) * inverse_batch
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def turn_into_direction(gradient, square, offset, first, second, step, rule):
+def turn_into_direction(gradient, square, offset, inverse_batch, first, second, step, rule):
     """Replace a gradient by the direction of the update number `step`, from 1 on; the moments change as well.
 
-    `square`, from `offset` on, has the mean squares of the gradient that v sees; None: those of `gradient` itself.
+    `square`, from `offset` on, has the mean squares of the gradients of the classes; None: v sees `gradient` itself.
     """
     if not rule.adaptive:
         for i in range(gradient.size):
@@ -86,7 +86,7 @@ def turn_into_direction(gradient, square, offset, first, second, step, rule):
     for i in range(gradient.size):
         g = gradient[i]
         first[i] = rule.beta1 * first[i] + (1.0 - rule.beta1) * g
-        second[i] = rule.beta2 * second[i] + (1.0 - rule.beta2) * _square(g, square, offset + i)
+        second[i] = rule.beta2 * second[i] + (1.0 - rule.beta2) * _square(g, square, offset + i, inverse_batch)
         # Without memory |g| itself, since the square of a small g underflows.
         root = abs(g) if square is None and rule.beta2 == 0.0 else math.sqrt(second[i]) * root_correction
         root += rule.epsilon
@@ -104,7 +104,7 @@ def is_updated(descent, update, num_slots, step):
     ):
         x, g = state[part], gradient[part]
         if rule.adaptive:
-            turn_into_direction(g, None, 0, descent.first_moment[part], descent.second_moment[part], step, rule)
+            turn_into_direction(g, None, 0, 0.0, descent.first_moment[part], descent.second_moment[part], step, rule)
         check += heavy_ball(x, g, multiplier * eta, 0.0 if rule.adaptive else rule.beta1)
     return check == 0.0  # else it is NaN
 
@@ -129,23 +129,14 @@ class Flow(NamedTuple):
     inverse_batch: float  # 1/B of the noise that v sees; 0: none
     gradient: Floats  # (n,) scratch, n the size of [z slots, Y]
     square: Floats | None  # (n,) scratch; None without noise
+    block: Floats  # (3, BLOCK) scratch
     moments: Floats  # (3, n) of the mean map: m, v, and the number of updates in the first entry
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
-def _batch_squares(gradient, square, inverse_batch):
-    """Turn mean squares over classes, if there are any, into those of a batch: g^2 + (E[g_n^2] - g^2)/B."""
-    if square is None:
-        return
-    for i in range(gradient.size):
-        g = gradient[i] * gradient[i]
-        square[i] = g + (square[i] - g) * inverse_batch
-
-
-@kernel(fastmath=REASSOCIATE, forceinline=True)
-def _flow_of_layer(state, out, gradient, square, layer):
+def _flow_of_layer(state, out, gradient, square, layer, flow):
     """Write the rate of the values of one layer, and of what its rule remembers."""
-    rule, eta, start = layer.rule, layer.eta, layer.start
+    rule, eta, start, block, inverse_batch = layer.rule, layer.eta, layer.start, flow.block, flow.inverse_batch
     first, second = layer.first, layer.second
     kappa1 = -math.log(rule.beta1) if first >= 0 else 0.0
     kappa2 = -math.log(rule.beta2) if second >= 0 else 0.0
@@ -164,27 +155,49 @@ def _flow_of_layer(state, out, gradient, square, layer):
             out[layer.corrections + k] = kappa * (1.0 - state[layer.corrections + k])
         built1 = state[layer.corrections] if first >= 0 else 1.0
         built2 = state[layer.corrections + 1] if second >= 0 else 1.0
-    floor = max(rule.epsilon, FLOOR)
     inverse1, inverse2 = 1.0 / built1 if built1 > 0.0 else 0.0, 1.0 / built2 if built2 > 0.0 else 0.0
-    for i in range(layer.stop - start):
-        g = gradient[start + i]
-        now = _square(g, square, start + i)
-        m, scale, growth = g, 1.0, 0.0
-        root = abs(g) if square is None else math.sqrt(now)
+    for at in range(start, layer.stop, block.shape[1]):
+        n = min(block.shape[1], layer.stop - at)
+        g, total, root, growth = gradient[at : at + n], block[0, :n], block[1, :n], block[2, :n]
         if second >= 0:
-            u = min(max(state[second + i], -LARGEST_LOGARITHM), LARGEST_LOGARITHM)
-            total = exp_any(u)
-            v = max(total - floor * floor, 0.0)
-            growth = kappa2 * (now - v) / total
-            out[second + i] = growth
-            scale = math.sqrt(total)
-            root = math.sqrt(v * inverse2) if inverse2 > 0.0 else root
+            part = slice(second + at - start, second + at - start + n)
+            numbers = max(rule.epsilon, FLOOR), kappa2, inverse2, inverse_batch
+            _second_moment(state[part], out[part], g, square, at, numbers, block)
+        for i in range(n):
+            if second < 0:
+                total[i], growth[i] = 1.0, 0.0
+            if inverse2 == 0.0 or second < 0:
+                root[i] = abs(g[i]) if square is None else math.sqrt(_square(g[i], square, at + i, inverse_batch))
+            root[i] += rule.epsilon
         if first >= 0:
-            a = state[first + i]
-            out[first + i] = kappa1 * (g / scale - a) - 0.5 * a * growth
-            m = a * scale * inverse1 if inverse1 > 0.0 else g
-        root += rule.epsilon
-        out[start + i] = eta * m / root if root > 0.0 else 0.0
+            part = slice(first + at - start, first + at - start + n)
+            a, change = state[part], out[part]
+            for i in range(n):
+                change[i] = kappa1 * (g[i] / math.sqrt(total[i]) - a[i]) - 0.5 * a[i] * growth[i]
+            if inverse1 > 0.0:  # else g itself is the mean
+                g = total
+                for i in range(n):
+                    g[i] = a[i] * math.sqrt(total[i]) * inverse1
+        for i in range(n):
+            out[at + i] = eta * g[i] / root[i] if root[i] > 0.0 else 0.0
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
+def _second_moment(u, change, g, square, at, numbers, block):
+    """Write u' of u = ln(v + f^2) to `change`, and v + f^2, the root of vhat and u' to `block`.
+
+    The loops are short and of few arrays, so that the compiler vectorises them.
+    """
+    floor, kappa2, inverse2, inverse_batch = numbers
+    total, root, growth = block[0], block[1], block[2]
+    for i in range(u.size):
+        total[i] = exp_any(min(max(u[i], -LARGEST_LOGARITHM), LARGEST_LOGARITHM))
+    for i in range(u.size):
+        root[i] = max(total[i] - floor * floor, 0.0)
+        growth[i] = kappa2 * (_square(g[i], square, at + i, inverse_batch) - root[i]) / total[i]
+    for i in range(u.size):
+        root[i] = math.sqrt(root[i] * inverse2)
+        change[i] = growth[i]
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
@@ -192,9 +205,8 @@ def rule_flow(state, out, lists, rates, work, flow):
     """Write d(state)/dt of the flow of a rule to `out`, t in updates; return the loss. `rates` are (1, 1)."""
     n = flow.gradient.size
     loss = mean_gradient(state[:n], flow.gradient, flow.square, lists, rates, work)
-    _batch_squares(flow.gradient, flow.square, flow.inverse_batch)
     for layer in (flow.z, flow.Y):
-        _flow_of_layer(state, out, flow.gradient, flow.square, layer)
+        _flow_of_layer(state, out, flow.gradient, flow.square, layer, flow)
     return loss
 
 
@@ -207,15 +219,13 @@ def mean_direction(state, out, lists, rates, work, flow, reals):
     """
     n, gradient, square, moments = flow.gradient.size, flow.gradient, flow.square, flow.moments
     mean_gradient(state[:n], gradient, square, lists, rates, work)
-    _batch_squares(gradient, square, flow.inverse_batch)
     moments[2, 0] += 1.0
     for i in range(out.size):
         out[i] = 0.0
     for layer in (flow.z, flow.Y):
         part = slice(layer.start, layer.stop)
-        turn_into_direction(
-            gradient[part], square, layer.start, moments[0, part], moments[1, part], moments[2, 0], layer.rule
-        )  # fmt: skip
+        memory = moments[0, part], moments[1, part], moments[2, 0]
+        turn_into_direction(gradient[part], square, layer.start, flow.inverse_batch, *memory, layer.rule)
         for i in range(layer.start, layer.stop):
             out[i] = layer.eta * gradient[i]
 

@@ -11,6 +11,7 @@ import numpy as np
 from snapdyn.core.errors import InputError, flag, whole
 from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.kernels.dormand_prince import BLOCK
 from snapdyn.dynamics.kernels.law import WORK_ROWS
 from snapdyn.dynamics.kernels.rules import FLOOR, RULE_FLOW, Flow, Layer, rule_flow, steps_of_rule
 from snapdyn.dynamics.rules import DescentRule, optimizer_as_json
@@ -125,7 +126,7 @@ class RuleFlow(MeanField):
         inverse = 1.0 / self.batch_size if self.sees_noise and self.batch_size else 0.0
         square = scratch(n) if self.sees_noise else None
         moments = np.zeros((0 if self.memory else 3, n))
-        flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, moments)
+        flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, scratch(3, BLOCK), moments)
         return self.layout.lists, np.ones(2), scratch(WORK_ROWS, self.layout.width), flow
 
     def write_rate(self, state: Floats, out: Floats) -> float:

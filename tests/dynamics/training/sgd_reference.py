@@ -102,17 +102,17 @@ class Momentum:
 class Adam:
     """torch.optim.Adam: bias-corrected moments, eps outside the root."""
 
-    def __init__(self, run: SGD, rate: float) -> None:
-        self.rate, self.betas, self.eps = rate, (0.9, 0.999), 1e-8
+    def __init__(self, run: SGD, rate: float, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> None:
+        self.rate, self.betas, self.eps = rate, betas, eps
         self.m: Any = 0.0
         self.v: Any = 0.0
         self.step = 0
 
-    def __call__(self, x: Array, g: Array) -> Array:
+    def __call__(self, x: Array, g: Array, square: Array | None = None) -> Array:
         self.step += 1
         b1, b2 = self.betas
         self.m = b1 * self.m + (1 - b1) * g
-        self.v = b2 * self.v + (1 - b2) * g**2
+        self.v = b2 * self.v + (1 - b2) * (g**2 if square is None else square)
         m_hat, v_hat = self.m / (1 - b1**self.step), self.v / (1 - b2**self.step)
         return x - self.rate * m_hat / (np.sqrt(v_hat) + self.eps)
 
@@ -120,10 +120,12 @@ class Adam:
 Optimizer = Callable[[SGD, float], Callable[[Array, Array], Array]]
 
 
-def train(run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None) -> tuple[Array, Array, Array]:
+def train(
+    run: SGD, Y: Array, z: Array, optimizer: Optimizer | None = None, of_z: Optimizer | None = None
+) -> tuple[Array, Array, Array]:
     """Y (N, rows, V), z (N, Q, M) and the loss (N,) at steps 0..steps, from the given start."""
     make = optimizer or (Adam if run.optimizer == "adam" else Momentum)
-    update_Y, update_z = make(run, run.eta_Y), make(run, run.eta_Z)
+    update_Y, update_z = make(run, run.eta_Y), (of_z or make)(run, run.eta_Z)
     kept_Y, kept_z, losses = [], [], []
     for batch in drawn_batches(run):
         loss, dY, dz = loss_gradient(run, batch, Y, z)
