@@ -12,6 +12,7 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import WIDEST, by_query
+from snapdyn.validation.claims.attention._finite_length import COUNTED, LONG_ENOUGH
 from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LITTLE_MEMORY,
@@ -260,13 +261,14 @@ TURNS: dict[Tokens, Any] = {
 def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:
     """Property: on a rung no distinct logit falls, or no common one rises.
 
-    In the mean field T is infinite. With L = T-1 tokens f of a sequence is f_n + d, Cov(d) of order 1/L, and the
-    gradient g_n is near gamma_n f_n, which (I - f_n f_n^T) removes: what is left for infinite T is xi_n, of the order
-    of the overlaps or of 1/V. The mean of f o (I - f f^T) g has a term -gamma_n E[d o d] beside it, of the order 1/L
+    In the mean field common tokens need T infinite, and distinct ones sequences that are long enough. With L = T-1
+    tokens f of a sequence is f_n + d, Cov(d) of order 1/L, and the gradient g_n is near gamma_n f_n, which
+    (I - f_n f_n^T) removes: what is left for infinite T is xi_n, of the order of the overlaps or of 1/V. The mean of f o (I - f f^T) g has a term -gamma_n E[d o d] beside it, of the order 1/L
     and of its own sign: it decides where xi_n/gamma_n is below 1/L.
     """
     turn, present, memory = TURNS[tokens]
-    of_rung = (OWN, INFINITE_LENGTH, FROZEN_SPEED, memory) if rung == MEAN_FIELD else MODIFIED_FLOW
+    length = (COUNTED, LONG_ENOUGH) if tokens is distinct_tokens else (INFINITE_LENGTH,)
+    of_rung = (OWN, *length, FROZEN_SPEED, memory) if rung == MEAN_FIELD else MODIFIED_FLOW
     wrong: dict[str, Measure] = {
         "wrong theory: no division by |q|, z' = c o (g - c.g), along the run": partial(
             run_without_normalisation, rung=rung, tokens=tokens

@@ -8,6 +8,7 @@ import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField
 from snapdyn.validation.claims._shared import WIDEST
+from snapdyn.validation.claims.attention._finite_length import early_terms, rare_counts
 from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens
 from snapdyn.validation.claims.language import OWN_NEXT_TOKENS, ZERO_START, Claim, Floats, Instance, Measured, Property
 from snapdyn.validation.properties import Requirement
@@ -27,23 +28,6 @@ DOMAIN = replace(
 EARLY = 1e-7  # eta_Y t at which the rate is read: it grows like t
 
 
-def terms(instance: Instance) -> tuple[Floats, Floats]:
-    """Terms of the law for each distinct token, (2, tokens): of the overlaps, and of the length."""
-    P, p, V = instance.P / instance.P.sum(axis=1, keepdims=True), instance.prior, instance.vocab_size
-    overlaps = instance.gram - np.eye(instance.num_classes)
-    tokens = distinct_tokens(instance.classes)
-    of = P[:, tokens].argmax(axis=0)
-    square, cube, own = (P**2).sum(axis=1)[of], (P**3).sum(axis=1)[of], P[of, tokens]
-    of_overlaps = (overlaps @ p)[of] / p[of] / (V - 1)
-    of_length = (1 / square - 2 * cube / square**2 + 2 * own / square - 1 / own) / (instance.seq_len or np.inf)
-    return of_overlaps, of_length
-
-
-def rare_counts(instance: Instance) -> float:
-    """Largest 1/((T-1) P) over the tokens of all classes: the expansion is in this number."""
-    return 1.0 / ((instance.seq_len or np.inf) * instance.P[instance.P > 0].min())
-
-
 LONG_COUNTS = Requirement(
     "every token is counted", "1/((T-1) P) <= 1e-3 for all tokens", rare_counts, at_most=1e-3, defining=True
 )
@@ -52,7 +36,7 @@ Law = Callable[[Floats, Floats], Floats]
 
 def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + length) -> Measured:
     """Largest error of z_l'/(eta_Z eta_Y t p_n^2 f_l^2 (V-1)/V) over the size of the terms of the law."""
-    classes, (overlaps, length) = instance.classes, terms(instance)
+    classes, (overlaps, length) = instance.classes, early_terms(instance)
     system = FiniteLengthMeanField(classes, 1.0, 1.0, instance.seq_len)
     tokens = distinct_tokens(classes)
     # One small step from Y = 0 gives the leading term of Y(t): the errors stay until eta_Y t V is of order 1.
@@ -69,11 +53,6 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
     found /= step * p[of] ** 2 * f**2 * (V - 1) / V
     size = np.abs(overlaps) + np.abs(length) + 1e-9 / f**2
     return Measured(float(np.abs((found - law(overlaps, length)) / size).max()), at_most=0.02)
-
-
-def rises(instance: Instance) -> Floats:
-    """Whether each distinct token rises early, (tokens,)."""
-    return np.sum(terms(instance), axis=0) > 0
 
 
 CLAIM = Claim(

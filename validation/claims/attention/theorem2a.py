@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
+from snapdyn.validation.claims.attention._finite_length import counts_over_overlaps
 from snapdyn.validation.claims.attention._laws import rate_law, response_law
 from snapdyn.validation.claims.attention._linear_response import response
 from snapdyn.validation.claims.attention._shared import (
@@ -40,6 +41,14 @@ def opposite_sign(instance: Instance) -> Measured:
     _, beta = analytic.speed_coefficients(E_prime, instance.vocab_size)
     xi = (beta * instance.gram).sum(axis=1)
     return Measured(xi.min() / np.abs(xi).max(), at_least=0.0)
+
+
+def at_infinite_length(instance: Instance) -> Measured | None:
+    """Wrong theory: length does not matter; the falls in a run with sequences 100 times shorter than long enough."""
+    share = counts_over_overlaps(instance)
+    if not 0.0 < share < np.inf:
+        return None
+    return falls(replace(instance, seq_len=max(1, round((instance.seq_len or 1) * share / 100))), MEAN_FIELD)
 
 
 def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
@@ -83,8 +92,8 @@ CLAIM = Claim(
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: T infinite; the memory, by linear response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 "
-        "is enough, however small",
+        "mean field: T infinite, or overlaps that outweigh the counts twice (early-sign); the memory, by linear "
+        "response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 is enough, however small",
         "one class per next token",
     ),
     conclusion=(
@@ -107,6 +116,18 @@ CLAIM = Claim(
                 "F10, eta_Z/eta_Y = 0.3": of_f10(0.3),
                 "F10, eta_Z/eta_Y = 0.001, T - 1 = 1000": replace(of_f10(1e-3, 100.0), seq_len=1000),
             },
+        ),
+        replace(
+            one_way(
+                MEAN_FIELD,
+                distinct_tokens,
+                replace(
+                    FLOWS, name="finite sequences", seq_len=(10, 10**9), vocab_size=(2, 10**6), horizon=(1e-2, 1e4)
+                ),
+                controls={"wrong theory: T infinite": at_infinite_length},
+                evaluations=(40, 1000),
+            ),
+            name="the same for finite sequences",
         ),
         Property(
             "smallest xi_n over the size of its terms",

@@ -1,0 +1,48 @@
+"""What finite sequences add to the early rate of a distinct token, and where it is less than what overlaps give."""
+
+import numpy as np
+
+from snapdyn.dynamics.classes.table import SequenceClasses
+from snapdyn.validation.claims._shared import attention_vectors
+from snapdyn.validation.claims.language import Floats, Instance, Requirement
+
+
+def early_terms(instance: Instance) -> tuple[Floats, Floats]:
+    """Terms of the early rate of each distinct token, (tokens,) each: of the overlaps, and of the length T-1.
+
+    With f = f_n and F = E[f] of drawn sequences, Y(t) is eta_Y t sum_n p_n F_n (e_n - 1/V) at first, and the mean of
+    f o (I - f f^T) F is taken to first order in 1/(T-1). With w_k = f_k^2/P_k the term of the length is
+    (sum w - 2 sum w f^2 + 2 w_l - 1/P_l)/(T-1), in units of p_n f_l^2 (V-1)/V, as is sum_k (p_k/p_n) f_n.f_k/(V-1).
+    """
+    P, p, f = instance.P / instance.P.sum(axis=1, keepdims=True), instance.prior, attention_vectors(instance)
+    tokens = SequenceClasses.distinct_tokens(instance.classes)
+    of = P[:, tokens].argmax(axis=0)
+    w = np.divide(f**2, P, out=np.zeros_like(P), where=P > 0)
+    overlaps = ((f @ f.T - np.eye(len(p))) @ p)[of] / p[of] / (instance.vocab_size - 1)
+    sums = (w - 2 * w * f**2).sum(axis=1)[of] + 2 * w[of, tokens] - 1 / P[of, tokens]
+    return overlaps, sums / (instance.seq_len or np.inf)
+
+
+def counts_over_overlaps(instance: Instance) -> float:
+    """Largest share of the term of the overlaps that the term of the length takes off; 0 for T infinite."""
+    if instance.seq_len is None:
+        return 0.0
+    overlaps, length = early_terms(instance)
+    worst = np.divide(-length, overlaps, out=np.where(length < 0, np.inf, 0.0), where=overlaps > 0)
+    return float(worst.max(initial=0.0))
+
+
+def rare_counts(instance: Instance) -> float:
+    """Largest 1/((T-1) P) over the tokens of all classes: the expansion is in this number."""
+    return 1.0 / ((instance.seq_len or np.inf) * instance.P[instance.P > 0].min())
+
+
+COUNTED = Requirement(
+    "every token is counted", "1/((T-1) P) <= 0.05 for all tokens, or T infinite", rare_counts, at_most=0.05
+)
+LONG_ENOUGH = Requirement(
+    "sequences long enough for the overlaps",
+    "term of the length over that of the overlaps in the early rate <= 0.5 (early-sign)",
+    counts_over_overlaps,
+    at_most=0.5,
+)
