@@ -90,7 +90,8 @@ CLAIM = Claim(
     ),
     latex=r"\eta_Z\ll\eta_Y\ \Rightarrow\ \dot z_{ml}>0\ \text{for distinct } l",
     conditions=(
-        "T infinite, or overlaps that outweigh the counts twice (early-sign); xi_n > 0 with frozen attention, original flow",
+        "T infinite, or overlaps that outweigh the counts twice (early-sign)",
+        "xi_n > 0 with frozen attention, original flow",
         "by linear response, memory over xi_n plus 10 times the largest |change of ln f| is below 1 up to t_end",
     ),
     conclusion=(

@@ -263,8 +263,9 @@ def one_way(rung: str, tokens: Tokens, domain: Family, *conditions: Requirement,
 
     In the mean field common tokens need T infinite, and distinct ones sequences that are long enough. With L = T-1
     tokens f of a sequence is f_n + d, Cov(d) of order 1/L, and the gradient g_n is near gamma_n f_n, which
-    (I - f_n f_n^T) removes: what is left for infinite T is xi_n, of the order of the overlaps or of 1/V. The mean of f o (I - f f^T) g has a term -gamma_n E[d o d] beside it, of the order 1/L
-    and of its own sign: it decides where xi_n/gamma_n is below 1/L.
+    (I - f_n f_n^T) removes: what is left for infinite T is xi_n, of the order of the overlaps or of 1/V. The mean of
+    f o (I - f f^T) g has a term -gamma_n E[d o d] beside it, of the order 1/L and of its own sign: it decides where
+    xi_n/gamma_n is below 1/L.
     """
     turn, present, memory = TURNS[tokens]
     length = (COUNTED, LONG_ENOUGH) if tokens is distinct_tokens else (INFINITE_LENGTH,)
