@@ -252,7 +252,11 @@ NARROW = SequenceClasses([[0.8, 0.15, 0.05, 0, 0], [0.8, 0, 0, 0.12, 0.08]], que
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 @pytest.mark.parametrize(
     ("steps", "power", "scale"),
-    [([0, 1, 2, 4, 7, 14, 26, 50], None, 100), (range(250, 2250, 250), 0.5, 50), (range(0, 400, 50), 0.3, 1)],
+    [
+        ([0, 1, 2, 4, 7, 14, 26, 50], None, 100),
+        pytest.param(range(250, 2250, 250), 0.5, 50, marks=pytest.mark.long),  # two minutes of simulated runs
+        (range(0, 400, 50), 0.3, 1),
+    ],
 )
 def test_a_loss_that_no_rates_give_gets_an_answer(steps: Any, power: float | None, scale: float) -> None:
     """Assert that power laws from ln V to 4.4 are not described, also where flow or noise fail at the best rates."""
