@@ -60,10 +60,10 @@ CLAIM = Claim(
     source="own; Theorem 2(a) at finite T",
     title="At finite length a distinct token rises early only where overlaps outweigh the counts",
     statement=(
-        "The gradient of the counts does not cancel at finite T: to first order in 1/T, from zero start and one class "
-        "per next token, a distinct token rises early if and only if 1/P_l < 1/|P_n|^2 - 2 sum P_n^3/|P_n|^4 + 2 "
-        "P_l/|P_n|^2 + (T-1) sum_(k != n) (p_k/p_n) f_n.f_k/(V-1). So Theorem 2(a) needs T >> V/(P_l sum of overlaps), "
-        "not T >> 1/P_l."
+        "The noise of the counts leaves a bias in the gradient at finite T: to first order in 1/T, from zero start and "
+        "one class per next token, a distinct token rises early if and only if 1/P_l < 1/|P_n|^2 - 2 sum P_n^3/|P_n|^4 "
+        "+ 2 P_l/|P_n|^2 + (T-1) sum_(k != n) (p_k/p_n) f_n.f_k/(V-1). So Theorem 2(a) needs T >> V/(P_l sum of "
+        "overlaps), not T >> 1/P_l."
     ),
     latex=r"\frac1{P_l}<\frac1{|P_n|^2}-\frac{2\sum_j P_{nj}^3}{|P_n|^4}+\frac{2P_l}{|P_n|^2}"
     r"+(T-1)\sum_{k\ne n}\frac{p_k}{p_n}\frac{f_n\!\cdot\! f_k}{V-1}",
