@@ -8,7 +8,18 @@ import numpy as np
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.language import ZERO_START, Claim, Floats, Instance, Measured, Property, Requirement
+from snapdyn.validation.claims.language import (
+    ZERO_START,
+    Claim,
+    Floats,
+    Instance,
+    Map,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+)
+from snapdyn.validation.grid import Grid
 
 DOMAIN = replace(
     WIDEST,
@@ -83,6 +94,20 @@ def distance(instance: Instance, speed: float = 2.0, optimizer: Optimizer = "sig
     return Measured(worst / instance.eta_Z, at_most=4.0, error=1e-9 / instance.eta_Z)
 
 
+def steps_map(level: str) -> Map:
+    """Distance over its bound for six tokens of about equal attention and a small one, over eta_Z and c_max/c_min."""
+    points = 13 if level == "full" else 7
+    rates, ratios = np.geomspace(1e-3, 1e-1, points), np.geomspace(3.0, 1e3, points)
+
+    def instance(eta: float, ratio: float) -> Instance:
+        P = np.array([[1.0, 0.97, 0.94, 0.91, 0.88, 0.85, 1.0 / ratio]])
+        return Instance.of(SequenceClasses(P / P.sum(), [0], vocab_size=10), 1e-3, eta, 1.0)
+
+    line = Picture.line("eta_Z c_max/c_min = 0.1", rates, 0.1 / rates)
+    grid = Grid({"ratio": ratios, "eta": rates}, instance, lambda at: distance(at).value / 4.0)
+    return Map.over("steps against the smallest ratio", ("eta", "ratio"), "distance over its bound", grid, 1.0, [line])
+
+
 CLAIM = Claim(
     "sign-equal",
     source="own; Fig. 5, rules of descent",
@@ -124,4 +149,5 @@ CLAIM = Claim(
         ),
     ),
     proved=("sign-equal-time",),
+    map=steps_map,
 )
