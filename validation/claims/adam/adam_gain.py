@@ -136,8 +136,8 @@ CLAIM = Claim(
     conclusion=(
         "Holds, exactly: the ratio of two distinct tokens never changes, so Adam on attention does not scan by "
         "frequency. Proved by induction over updates. In float64 the invariant is unstable once attention steps back "
-        "and forth over its maximum: rounding then grows to {0.03:.1g} steps eta_Z after 3000 updates (eta_Z = 0.03), "
-        "and not further. Where the gradient of z is zero but for rounding, a rule with epsilon = 0 makes full steps "
+        "and forth over its maximum: rounding then grows to {0.03:.1g} steps eta_Z after 3000 updates (eta_Z = 0.03). "
+        "Where the gradient of z is zero but for rounding, a rule with epsilon = 0 makes full steps "
         "along rounding."
     ),
     properties=(
