@@ -18,7 +18,7 @@ from snapdyn.dynamics.rules import DescentRule, optimizer_as_json
 from snapdyn.dynamics.systems.base import ConservedSum
 from snapdyn.dynamics.systems.mean_field import MeanField
 
-LARGEST_BATCH = 1_000_000
+LARGEST_BATCH = 1_000_000  # as SGD's
 
 
 class RuleFlow(MeanField):
@@ -46,6 +46,10 @@ class RuleFlow(MeanField):
         B of the noise that v sees; None: no noise, descent on the expectation.
     memory : bool
         Whether the moments m and v are part of the state.
+
+    Notes
+    -----
+    With epsilon = 0, gradients below 1e-30 count as 0: ln(v + 1e-60) is a state value.
 
     Raises
     ------
