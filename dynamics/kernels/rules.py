@@ -23,9 +23,9 @@ from snapdyn.dynamics.kernels.elementary import exp_any
 from snapdyn.dynamics.kernels.explicit_steps import explicit_steps
 from snapdyn.dynamics.kernels.law import mean_gradient
 
-# Gradients below it count as 0 in a flow with epsilon = 0: the logarithm of v + FLOOR^2 is a state value.
+# Gradients below it count as 0 in a flow with epsilon = 0: ln sqrt(v + FLOOR^2) is a state value.
 FLOOR = 1e-30
-LARGEST_LOGARITHM = 700.0
+LARGEST_LOGARITHM = 350.0  # the square of its exponential is finite
 
 
 class Descent(NamedTuple):
@@ -117,7 +117,7 @@ class Layer(NamedTuple):
     start: int
     stop: int
     first: int  # m/sqrt(v + f^2), f the larger of epsilon and FLOOR; m itself without v; -1: none
-    second: int  # ln(v + f^2); -1: none
+    second: int  # ln sqrt(v + f^2); -1: none
     corrections: int  # 1 - exp(-kappa1 t), 1 - exp(-kappa2 t); -1: none
 
 
@@ -129,7 +129,7 @@ class Flow(NamedTuple):
     inverse_batch: float  # 1/B of the noise that v sees; 0: none
     gradient: Floats  # (n,) scratch, n the size of [z slots, Y]
     square: Floats | None  # (n,) scratch; None without noise
-    block: Floats  # (3, BLOCK) scratch
+    block: Floats  # (4, BLOCK) scratch
     moments: Floats  # (3, n) of the mean map: m, v, and the number of updates in the first entry
 
 
@@ -158,14 +158,14 @@ def _flow_of_layer(state, out, gradient, square, layer, flow):
     inverse1, inverse2 = 1.0 / built1 if built1 > 0.0 else 0.0, 1.0 / built2 if built2 > 0.0 else 0.0
     for at in range(start, layer.stop, block.shape[1]):
         n = min(block.shape[1], layer.stop - at)
-        g, total, root, growth = gradient[at : at + n], block[0, :n], block[1, :n], block[2, :n]
+        g, size, inverse, root, growth = gradient[at : at + n], block[0, :n], block[1, :n], block[2, :n], block[3, :n]
         if second >= 0:
             part = slice(second + at - start, second + at - start + n)
             numbers = max(rule.epsilon, FLOOR), kappa2, inverse2, inverse_batch
             _second_moment(state[part], out[part], g, square, at, numbers, block)
         for i in range(n):
             if second < 0:
-                total[i], growth[i] = 1.0, 0.0
+                size[i], inverse[i], growth[i] = 1.0, 1.0, 0.0
             if inverse2 == 0.0 or second < 0:
                 root[i] = abs(g[i]) if square is None else math.sqrt(_square(g[i], square, at + i, inverse_batch))
             root[i] += rule.epsilon
@@ -173,28 +173,29 @@ def _flow_of_layer(state, out, gradient, square, layer, flow):
             part = slice(first + at - start, first + at - start + n)
             a, change = state[part], out[part]
             for i in range(n):
-                change[i] = kappa1 * (g[i] / math.sqrt(total[i]) - a[i]) - 0.5 * a[i] * growth[i]
+                change[i] = kappa1 * (g[i] * inverse[i] - a[i]) - a[i] * growth[i]
             if inverse1 > 0.0:  # else g itself is the mean
-                g = total
+                g = size
                 for i in range(n):
-                    g[i] = a[i] * math.sqrt(total[i]) * inverse1
+                    g[i] = a[i] * size[i] * inverse1
         for i in range(n):
             out[at + i] = eta * g[i] / root[i] if root[i] > 0.0 else 0.0
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
 def _second_moment(u, change, g, square, at, numbers, block):
-    """Write u' of u = ln(v + f^2) to `change`, and v + f^2, the root of vhat and u' to `block`.
+    """Write u' of u = ln sqrt(v + f^2) to `change`, and exp(u), exp(-u), the root of vhat and u' to `block`.
 
     The loops are short and of few arrays, so that the compiler vectorises them.
     """
     floor, kappa2, inverse2, inverse_batch = numbers
-    total, root, growth = block[0], block[1], block[2]
+    size, inverse, root, growth = block[0], block[1], block[2], block[3]
     for i in range(u.size):
-        total[i] = exp_any(min(max(u[i], -LARGEST_LOGARITHM), LARGEST_LOGARITHM))
+        size[i] = exp_any(min(max(u[i], -LARGEST_LOGARITHM), LARGEST_LOGARITHM))
+        inverse[i] = 1.0 / size[i]
     for i in range(u.size):
-        root[i] = max(total[i] - floor * floor, 0.0)
-        growth[i] = kappa2 * (_square(g[i], square, at + i, inverse_batch) - root[i]) / total[i]
+        root[i] = max(size[i] * size[i] - floor * floor, 0.0)
+        growth[i] = 0.5 * kappa2 * (_square(g[i], square, at + i, inverse_batch) - root[i]) * inverse[i] * inverse[i]
     for i in range(u.size):
         root[i] = math.sqrt(root[i] * inverse2)
         change[i] = growth[i]

@@ -49,7 +49,7 @@ class RuleFlow(MeanField):
 
     Notes
     -----
-    With epsilon = 0, gradients below 1e-30 count as 0: ln(v + 1e-60) is a state value.
+    With epsilon = 0, gradients below 1e-30 count as 0: ln sqrt(v + 1e-60) is a state value.
 
     Raises
     ------
@@ -122,7 +122,7 @@ class RuleFlow(MeanField):
         for layer in (self.of_z, self.of_Y):
             if layer.second >= 0:
                 floor = max(layer.rule.epsilon, FLOOR)
-                state[layer.second : layer.second + layer.stop - layer.start] = 2.0 * math.log(floor)
+                state[layer.second : layer.second + layer.stop - layer.start] = math.log(floor)
         return state
 
     def kernel_arguments(self) -> tuple[Any, ...]:
@@ -130,7 +130,7 @@ class RuleFlow(MeanField):
         inverse = 1.0 / self.batch_size if self.sees_noise and self.batch_size else 0.0
         square = scratch(n) if self.sees_noise else None
         moments = np.zeros((0 if self.memory else 3, n))
-        flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, scratch(3, BLOCK), moments)
+        flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, scratch(4, BLOCK), moments)
         return self.layout.lists, np.ones(2), scratch(WORK_ROWS, self.layout.width), flow
 
     def write_rate(self, state: Floats, out: Floats) -> float:
@@ -158,7 +158,7 @@ class RuleFlow(MeanField):
         if index < self.values:
             return super().value_name(index)
         for layer in (self.of_z, self.of_Y):
-            for name, first in (("the mean gradient", layer.first), ("ln of the mean square", layer.second)):
+            for name, first in (("the mean gradient", layer.first), ("ln of the root mean square", layer.second)):
                 if 0 <= index - first < layer.stop - layer.start and first >= 0:
                     return f"{name} of {super().value_name(layer.start + index - first)}"
         return "the bias correction"

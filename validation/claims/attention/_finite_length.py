@@ -1,4 +1,4 @@
-"""What finite sequences add to the early rate of a distinct token, and where it is less than what overlaps give."""
+"""What finite sequences add to the early rate of a distinct token, and where it is small beside the overlaps."""
 
 import numpy as np
 
@@ -32,6 +32,16 @@ def counts_over_overlaps(instance: Instance) -> float:
     return float(worst.max(initial=0.0))
 
 
+def counts_between_tokens(instance: Instance) -> float:
+    """Largest difference of the terms of the length of two distinct tokens of a class, over that of the overlaps."""
+    if instance.seq_len is None:
+        return 0.0
+    overlaps, length = early_terms(instance)
+    of = instance.P[:, SequenceClasses.distinct_tokens(instance.classes)].argmax(axis=0)
+    spread = np.array([np.ptp(length[of == n]) for n in of])
+    return float(np.divide(spread, overlaps, out=np.where(spread > 0, np.inf, 0.0), where=overlaps > 0).max(initial=0))
+
+
 def rare_counts(instance: Instance) -> float:
     """Largest 1/((T-1) P) over the tokens of all classes: the expansion is in this number."""
     return 1.0 / ((instance.seq_len or np.inf) * instance.P[instance.P > 0].min())
@@ -45,4 +55,10 @@ LONG_ENOUGH = Requirement(
     "term of the length over that of the overlaps in the early rate <= 0.5 (early-sign)",
     counts_over_overlaps,
     at_most=0.5,
+)
+EQUAL_COUNTS = Requirement(
+    "the length acts on the tokens of a class alike",
+    "difference of the terms of the length of two distinct tokens over the term of the overlaps <= 0.005 (early-sign)",
+    counts_between_tokens,
+    at_most=0.005,
 )
