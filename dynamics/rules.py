@@ -6,7 +6,8 @@ Each is declared here once, as numbers that `kernels.rules` reads: its step, for
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
 from snapdyn.core.errors import InputError, fraction, real, unknown_name
@@ -129,7 +130,7 @@ RULES: Registry[type[DescentRule]] = Registry(
 )
 """The rules that `optimizer=` knows by name."""
 
-Optimizer = str | DescentRule | tuple[str | DescentRule, str | DescentRule]
+Optimizer = str | DescentRule | Mapping[str, Any] | tuple[str | DescentRule, str | DescentRule]
 
 
 def rules_of_layers(optimizer: Any, momentum: float = 0.0) -> tuple[DescentRule, DescentRule]:
@@ -137,15 +138,16 @@ def rules_of_layers(optimizer: Any, momentum: float = 0.0) -> tuple[DescentRule,
 
     Parameters
     ----------
-    optimizer : str or DescentRule or pair of them
-        A name in `RULES`, a rule, or a pair (rule of Y, rule of z).
+    optimizer : str, DescentRule, pair of them, or mapping
+        A name in `RULES`, a rule, or a pair (rule of Y, rule of z); or what `optimizer_as_json` returns, as in a file:
+        {"name": "adam", "beta2": 0.99} or {"Y": ..., "z": ...}.
     momentum : float
         Heavy ball of the rule called "sgd".
 
     Raises
     ------
     InputError
-        No rule, an unknown name, or a momentum with a rule that is not "sgd" itself.
+        No rule, an unknown name or parameter, or a momentum with a rule that is not "sgd" itself.
     """
     momentum = fraction("momentum", momentum)
     if momentum and optimizer != GradientDescent.name:
@@ -153,6 +155,8 @@ def rules_of_layers(optimizer: Any, momentum: float = 0.0) -> tuple[DescentRule,
             f"expected optimizer='sgd' with momentum={momentum:g}, received optimizer={optimizer!r}; leave momentum "
             "out, or give it as sd.GradientDescent(momentum=...)"
         )
+    if isinstance(optimizer, Mapping) and set(optimizer) == {"Y", "z"}:
+        optimizer = optimizer["Y"], optimizer["z"]
     if isinstance(optimizer, (tuple, list)) and len(optimizer) == 2:
         of_Y, of_z = (_rule(each, 0.0) for each in optimizer)
         return of_Y, of_z
@@ -171,10 +175,18 @@ def optimizer_as_json(rules: tuple[DescentRule, DescentRule]) -> Any:
 def _rule(given: Any, momentum: float) -> DescentRule:
     if isinstance(given, DescentRule):
         return given
+    if isinstance(given, Mapping):
+        values = dict(given)
+        rule = type(_rule(values.pop("name", None), 0.0))
+        known = [each.name for each in fields(rule)]  # type: ignore[arg-type]
+        for name in values:
+            if name not in known:
+                raise unknown_name(f"a parameter of {rule.name!r}", name, known)
+        return rule(**values)
     if not isinstance(given, str):
         raise InputError(
-            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), or a pair (rule of Y, "
-            f"rule of z), received {type(given).__name__}; give one of these"
+            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), a mapping with its name, or "
+            f"a pair (rule of Y, rule of z), received {type(given).__name__}; give one of these"
         )
     if given not in RULES:
         raise unknown_name("optimizer", given, RULES)

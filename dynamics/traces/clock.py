@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, choice, fraction, positive, time_array, whole
 from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, rules_of_layers
 from snapdyn.dynamics.training.steps import momentum_clock
 
 COUNTS = ("updates", "sequences", "theory")
@@ -26,23 +27,28 @@ class TraceClock:
     i updates are worth their sum over j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the
     clock of first order, that of a constant gradient.
 
+    With another rule than gradient descent, such as Adam, t counts its updates.
+
     Parameters
     ----------
     counts : {"updates", "sequences", "theory"}
         What the recorded steps count: updates made; sequences seen, `batch_size` for each update; or t itself.
-    batch_size : int
-        Sequences per update.
+    batch_size : int or None
+        Sequences per update; None: descent on the expectation.
     momentum : float
         mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
     rate_factor : float
         Rates of the recorded run over those of the theory, where the multiplier of the schedule is 1.
     schedule : (n,) array, optional
         Multipliers of both rates, one for each update up to the last record; default 1.
+    optimizer : str, rule or pair of rules
+        As in `sgd`.
 
     Raises
     ------
     InputError
-        A number out of range, or a momentum, rate factor or schedule with counts="theory", whose steps include them.
+        A number out of range; a momentum, rate factor, schedule or other rule with counts="theory", whose steps include
+        them; or a rate factor with a rule that is not plain gradient descent.
 
     Examples
     --------
@@ -55,16 +61,27 @@ class TraceClock:
     """
 
     counts: str = "updates"
-    batch_size: int = 1
+    batch_size: int | None = 1
     momentum: float = 0.0
     rate_factor: float = 1.0
     schedule: Floats | None = field(default=None, compare=False, repr=False)
+    optimizer: Optimizer = GradientDescent.name
 
     def __post_init__(self) -> None:
         choice("clock", self.counts, COUNTS)
-        object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
+        if self.batch_size is not None or self.counts == "sequences":
+            object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
         object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
         object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
+        rules = rules_of_layers(self.optimizer, self.momentum)
+        if rules[0] == rules[1] and isinstance(rules[0], GradientDescent):
+            object.__setattr__(self, "optimizer", GradientDescent.name)
+            object.__setattr__(self, "momentum", rules[0].momentum)
+        if self.has_rule and (self.counts == "theory" or self.rate_factor != 1.0):
+            raise InputError(
+                f"expected clock 'updates' or 'sequences' and rate_factor 1 with the optimizer {self.words}, received "
+                f"{self.counts!r} and {self.rate_factor:g}; count updates, and give the rates of the run"
+            )
         if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0 or self.schedule is not None):
             raise InputError(
                 "expected momentum 0, rate_factor 1 and no schedule with clock='theory', whose steps are converted, "
@@ -72,13 +89,36 @@ class TraceClock:
                 "schedule; give clock='updates' with the updates"
             )
 
+    @property
+    def rules(self) -> tuple[DescentRule, DescentRule]:
+        """Rules of Y and of z."""
+        return rules_of_layers(self.optimizer, self.momentum)
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the rule of a layer is not that of plain gradient descent; t then counts updates."""
+        return self.optimizer != GradientDescent.name
+
+    @property
+    def words(self) -> str:
+        """The rules in words."""
+        of_Y, of_z = self.rules
+        return str(of_Y) if of_Y == of_z else f"{of_Y} of Y, {of_z} of z"
+
+    @property
+    def sequences_per_step(self) -> int:
+        """Sequences per update where the recorded steps count sequences, else 1."""
+        return self.batch_size if self.counts == "sequences" and self.batch_size else 1
+
     def updates(self, steps: ArrayLike) -> Floats:
         """Return the updates made at the recorded steps."""
         values = time_array("steps", steps)
-        return values / self.batch_size if self.counts == "sequences" else values
+        return values / self.sequences_per_step
 
     def to_time(self, steps: ArrayLike) -> Floats:
         """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
+        if self.has_rule:
+            return np.asarray(self.updates(steps))
         return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum, self.schedule))
 
     @property
@@ -87,6 +127,8 @@ class TraceClock:
         if self.counts == "theory":
             return "t is the recorded step, in batch-size-1 steps"
         start = f"i = sequences/{self.batch_size} updates; " if self.counts == "sequences" else "i updates; "
+        if self.has_rule:
+            return f"{start}t = i updates of {self.words}"
         left = 1.0 - self.momentum
         t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
         if self.schedule is not None:

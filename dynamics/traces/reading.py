@@ -28,6 +28,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.files.csv_rows import csv_rows
 from snapdyn.dynamics.files.npz import npz_names, read_npz
+from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.dynamics.training.steps import Schedule
 
@@ -55,6 +56,7 @@ def read_trace(
     seq_len: float | None = None,
     columns: Mapping[str, str] | None = None,
     schedule: Schedule | None = None,
+    optimizer: Optimizer = "sgd",
 ) -> Trace:
     """Read a trace of training from a file.
 
@@ -140,6 +142,7 @@ def read_trace(
         clock=clock,
         batch_size=batch_size,
         momentum=momentum,
+        optimizer=optimizer,
         rate_factor=rate_factor,
         seq_len=seq_len,
         schedule=schedule,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from snapdyn.core.errors import InputError, finite_array, instance, list_of, real_array, shown, text, time_array, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import entropy_of
+from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.steps import Schedule, checked_schedule
@@ -48,10 +49,12 @@ class Trace:
         of this system, and no setting of a training run is given.
     clock : {"updates", "sequences", "theory"}
         What `steps` count: updates, sequences seen, or the theory's batch-size-1 steps.
-    batch_size : int
-        Sequences per update; the loss of an update is their mean.
+    batch_size : int or None
+        Sequences per update; the loss of an update is their mean. None: descent on the expectation.
     momentum : float
         Heavy-ball momentum, at least 0 and below 1.
+    optimizer : str, rule or pair of rules
+        As in `sgd`, such as "adam" or ``sd.Adam(beta2=0.99)``; t then counts updates.
     rate_factor : float
         Rates of the run, divided by those given to the theory: `batch_size` for a loss that is a sum over the batch.
     schedule : array_like or callable, optional
@@ -108,8 +111,9 @@ class Trace:
         *,
         observables: Mapping[str, ArrayLike] | None = None,
         clock: str = "updates",
-        batch_size: int = 1,
+        batch_size: int | None = 1,
         momentum: float = 0.0,
+        optimizer: Optimizer = "sgd",
         rate_factor: float = 1.0,
         seq_len: float | None = None,
         schedule: Schedule | None = None,
@@ -122,6 +126,7 @@ class Trace:
                 "clock": clock in ("updates", "theory"),
                 "batch_size": batch_size == 1,
                 "momentum": momentum == 0,
+                "optimizer": optimizer == "sgd",
                 "rate_factor": rate_factor == 1,
                 "seq_len": seq_len is None,
                 "schedule": schedule is None,
@@ -132,7 +137,7 @@ class Trace:
                     f"{', '.join(beside)} too; leave them out"
                 )
             given, clock = {text("each name of observables", name, 1): each for name, each in named.items()}, "theory"
-        self.clock = TraceClock(clock, batch_size, momentum, rate_factor)
+        self.clock = TraceClock(clock, batch_size, momentum, rate_factor, optimizer=optimizer)
         if seq_len is not None and not (isinstance(seq_len, float) and seq_len == math.inf):
             seq_len = whole("seq_len", seq_len, 1)
         self.seq_len = seq_len
@@ -221,17 +226,24 @@ class Trace:
                 )
         if any(run.classes != first.classes for run in listed):
             raise InputError("expected runs of the same classes, received different ones; make a trace of each")
-        batch_size = first.parameters["batch_size"]
         return cls(
             first.t,
             attention=[run.attention for run in listed],
             loss=[run.loss for run in listed],
             entropy=[run.entropy() for run in listed],
-            batch_size=1 if batch_size is None else batch_size,
+            batch_size=first.parameters["batch_size"],
             momentum=first.parameters["momentum"],
+            optimizer=first.parameters["optimizer"],
             seq_len=first.parameters["seq_len"] or math.inf,
             schedule=first.parameters.get("schedule"),
         )
+
+    def with_optimizer(self, optimizer: Optimizer) -> Trace:
+        """Return the trace as one of training by another rule of descent, as in `sgd`; t follows from it."""
+        other = copy.copy(self)
+        other.clock = replace(self.clock, optimizer=optimizer)
+        other.t = other.clock.to_time(self.steps)
+        return other
 
     def for_classes(self, classes: SequenceClasses) -> Trace:
         """Return the trace with attention over all tokens of `classes`, after checking that they fit together.

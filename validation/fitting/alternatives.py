@@ -14,9 +14,9 @@ import numpy as np
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.validation.fitting.answer import Answer, Minimum, answer_of, least, square_of
+from snapdyn.validation.fitting.answer import Answer, Minimum, answer_of, least, minima_of, square_of
 from snapdyn.validation.fitting.bootstrap import LEVEL
-from snapdyn.validation.fitting.problem import Problem, records_of
+from snapdyn.validation.fitting.problem import Problem, records_of, starts_of
 from snapdyn.validation.fitting.theories import ClassTheory
 
 MOMENTA, LENGTHS = (0.0, 0.5, 0.9), (10, 30, 100, 300, math.inf)
@@ -52,9 +52,10 @@ def _wrong_start(problem: Problem, answer: Answer) -> list[str]:
 def _closest_alternative(problem: Problem, answer: Answer) -> list[str]:
     """A sentence on the alternative that comes closest, after a fit of it that is judged as the first one."""
     nothing, tried = np.zeros_like(answer.expected), {}
-    for words, other in _alternatives(problem):
+    for words, other in _alternatives(problem, answer):
         try:
-            x, _ = least(other, 1.0 / answer.test.s, nothing, answer.x)
+            near = answer.x if other.starts is problem.starts else minima_of(other)[0].x
+            x, _ = least(other, 1.0 / answer.test.s, nothing, near)
             residuals = other.mean - other.records.flat(other.theory.curves(x))
         except (InputError, RuntimeError):
             continue
@@ -78,18 +79,27 @@ def _closest_alternative(problem: Problem, answer: Answer) -> list[str]:
     return said or [f"no alternative comes closer {listed}"]
 
 
-def _alternatives(problem: Problem) -> Iterator[tuple[str, Problem]]:
-    """What may be stated wrongly with a trace: momentum, length, the base of logarithms, the order of classes."""
+def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Problem]]:
+    """What may be stated wrongly with a trace: length, rule, momentum, schedule, base of logarithms, order of classes."""
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
-    if theory.system in (MeanField, FiniteLengthMeanField) and "common_probability" not in theory.free:
+    if theory.system in (MeanField, FiniteLengthMeanField) and "common_probability" not in theory.free and (
+        not theory.clock.has_rule
+    ):
         for length in LENGTHS:
             finite = None if math.isinf(length) else int(length)
             if finite != theory.seq_len:
                 system = MeanField if finite is None else FiniteLengthMeanField
                 words = "infinitely long sequences" if finite is None else f"sequences of {finite} tokens"
                 yield words, replace(problem, theory=replace(theory, system=system, seq_len=finite))
-    if theory.knows_steps and problem.knows_length:
+    if theory.knows_steps and problem.knows_length and theory.system is MeanField:
+        rule, words = ("sgd", "gradient descent") if theory.clock.has_rule else ("adam", "Adam")
+        clock = {"optimizer": rule} if theory.clock.has_rule else {"optimizer": rule, "momentum": 0.0, "rate_factor": 1.0}
+        other = _with_clock(problem, **clock)
+        given = theory.values(answer.x)
+        kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
+        yield words, replace(other, starts=starts_of(other, kept))
+    if theory.knows_steps and problem.knows_length and not theory.clock.has_rule:
         for momentum in MOMENTA:
             if momentum != theory.clock.momentum:
                 yield f"momentum {momentum:g}", _with_clock(problem, momentum=momentum)
@@ -119,6 +129,6 @@ def _with_clock(problem: Problem, **changed: Any) -> Problem:
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
     clock = replace(theory.clock, **changed)
-    t = clock.to_time(theory.updates * (clock.batch_size if clock.counts == "sequences" else 1))
+    t = clock.to_time(theory.updates * clock.sequences_per_step)
     other = replace(problem, theory=replace(theory, clock=clock, t=t))
     return replace(other, records=records_of(problem.values, t))

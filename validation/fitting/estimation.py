@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, instance, optional_function, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
+from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
@@ -56,6 +57,7 @@ def fit(
     quantity: str | None = None,
     errors: str | Process = "simulation",
     z_initial: ArrayLike | None = None,
+    optimizer: Optimizer | None = None,
     records: int = 100,
     progress: Progress | None = None,
 ) -> Fit:
@@ -97,6 +99,8 @@ def fit(
         the steps of the trace}, one run with noise; without one, "seeds" is used.
     z_initial : (Q, M) array_like, optional
         Initial attention logits. Default 0.
+    optimizer : str, rule or pair of rules, optional
+        Rule of the training; default: what the trace states.
     records : int
         Most records that are used, evenly spaced among those after t = 0; at least 4.
     progress : callable (made, all), optional
@@ -141,7 +145,7 @@ def fit(
             "common_probability": common_probability,
             "quantity": quantity,
         }
-        given |= {"z_initial": z_initial, "system": None if system is MeanField else system}
+        given |= {"z_initial": z_initial, "system": None if system is MeanField else system, "optimizer": optimizer}
         if beside := [name for name, value in given.items() if value is not None]:
             raise InputError(
                 f"expected no {beside[0]} beside an own system, received it; leave it out, and set parameters with "
@@ -149,6 +153,7 @@ def fit(
             )
         problem = problem_of_own(trace, classes, free, errors, records)
     else:
+        trace = trace if optimizer is None else trace.with_optimizer(optimizer)
         problem = problem_of_classes(
             trace, classes, system, free, {"eta_Y": eta_Y, "eta_Z": eta_Z}, common_probability, quantity, errors,
             z_initial, records,

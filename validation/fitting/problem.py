@@ -108,7 +108,12 @@ def problem_of_classes(
     names = observations.checked_free(free)
     fixed, start = observations.fixed_and_start(names, rates["eta_Y"], rates["eta_Z"], common_probability, classes)
     quantity = observations.chosen_quantity(trace, quantity)
-    system = _checked_system(system, trace.finite_length, names, z_initial is not None)
+    if trace.clock.has_rule and system is not MeanField:
+        raise InputError(
+            f"expected system=MeanField for a trace of {trace.clock.words}, received {shown(system)}; leave system out"
+        )
+    length = None if trace.clock.has_rule else trace.finite_length
+    system = _checked_system(system, length, names, z_initial is not None)
     values = observations.of_trace(trace, classes, quantity)
     rows = _chosen_rows(values, trace.t, most_records, quantity)
     theory = ClassTheory(
@@ -145,7 +150,7 @@ def problem_of_classes(
         name=system.__name__,
     )
     _check_values(problem)
-    return replace(problem, starts=_grid(problem, {**fixed, **start}))
+    return replace(problem, starts=starts_of(problem, {**fixed, **start}))
 
 
 def problem_of_own(trace: Trace, system: System, free: Any, errors: Any, most_records: int) -> Problem:
@@ -268,10 +273,11 @@ def _checked_system(
     return system
 
 
-def _grid(problem: Problem, given: dict[str, float]) -> list[Floats]:
+def starts_of(problem: Problem, given: dict[str, float]) -> list[Floats]:
     """Coordinates of the best span eta_Y t_end for each ratio of a grid of rates, best first; given rates are kept."""
     theory, t_end = problem.theory, float(problem.theory.t[-1])
-    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS
+    has_rule = isinstance(theory, ClassTheory) and theory.clock.has_rule
+    spans = [given["eta_Y"] * t_end] if "eta_Y" in given else SPANS / 10.0 if has_rule else SPANS
     clocks = CLOCKS if "clock" in theory.free and {"eta_Y", "eta_Z"} <= given.keys() else [given.get("clock", 1.0)]
     best: dict[tuple[float, float], tuple[float, Floats]] = {}
     for span, clock in product(spans, clocks):

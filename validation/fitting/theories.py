@@ -20,9 +20,10 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.descent import sgd
+from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.fitting import observations
-from snapdyn.validation.rungs.run import require_complete
+from snapdyn.validation.rungs.run import of_rule, require_complete
 
 PRECISION: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-10}
 MOST_STEPS = 2_000_000  # updates that a curve makes one by one
@@ -156,12 +157,17 @@ class ClassTheory(Theory):
     digits: observations.Digits
 
     def curves(self, x: Floats) -> Floats:
-        """Expected curves: those of steps on the expected gradient where these are few, else those of the flow."""
+        """Expected curves: those of steps on the expected gradient where these are few, else those of the flow.
+
+        With a rule such as Adam they are those of its mean map, at infinite length; simulated runs correct them.
+        """
         if self.makes_steps:
             return self._observed(self._trained(x, batch_size=None)[0])
         return self.flow(x, self.t)
 
     def rounding(self, x: Floats, draws: int) -> Floats:
+        if self.clock.has_rule:
+            return observations.rounding(self._mean_map(x, self.updates), self.quantity, self.digits, draws)
         different, place = np.unique(self.t, return_inverse=True)
         if self.makes_steps:
             return observations.rounding(self._trained(x, batch_size=None)[0], self.quantity, self.digits, draws)
@@ -170,6 +176,9 @@ class ClassTheory(Theory):
         return found[:, place] if len(found) > 1 else found
 
     def flow(self, x: Floats, t: Floats) -> Floats:
+        if self.clock.has_rule:  # the map at whole updates, which exists for every schedule
+            made, place = np.unique(np.rint(t), return_inverse=True)
+            return self._observed(self._mean_map(x, made))[place]
         different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
         return self._observed(whole_run(self.build(x), different, **PRECISION))[place]
 
@@ -183,13 +192,27 @@ class ClassTheory(Theory):
                 progress(len(found), runs)
         return np.array(found)
 
+    def trajectory(self, x: Floats) -> Trajectory | None:
+        return self._mean_map(x, self.updates) if self.clock.has_rule else super().trajectory(x)
+
+    def _mean_map(self, x: Floats, updates: Floats) -> Trajectory:
+        """The mean map of the rule of the trace after whole updates, increasing."""
+        values, made = self.values(x), np.rint(updates).astype(int)
+        clock, schedule = values.get("clock", 1.0), self.clock.schedule
+        rates = clock * values["eta_Y"], clock * values["eta_Z"]
+        system = of_rule(self.classes_at(values), *rates, self.clock, self.z_initial)
+        last = int(made[-1])
+        run = descend(system, last, 1.0, record=made, schedule=None if schedule is None else schedule[:last])
+        require_complete([run])
+        return run
+
     def _trained(self, x: Floats, **options: Any) -> list[Trajectory]:
-        """Training with the updates, momentum and start of the trace, whose clock multiplies both rates."""
+        """Training with the updates, rule and start of the trace, whose clock multiplies both rates."""
         values, made = self.values(x), np.rint(self.updates).astype(int)
         factor = self.clock.rate_factor * values.get("clock", 1.0)
         runs = sgd(
             self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], int(made[-1]),
-            momentum=self.clock.momentum, record=made,
+            momentum=self.clock.momentum, optimizer=self.clock.optimizer, record=made,
             schedule=None if self.clock.schedule is None else self.clock.schedule[: made[-1]],
             init="zeros" if self.z_initial is None else {"z": self.z_initial}, **({"seed": [0]} | options),
         )  # fmt: skip
@@ -209,7 +232,8 @@ class ClassTheory(Theory):
     @property
     def makes_steps(self) -> bool:
         """Whether `curves` are those of finite steps on the expectation, which exists for infinitely long sequences."""
-        return self.knows_steps and self.system is MeanField and bool(self.updates[-1] <= MOST_STEPS)
+        few = bool(self.updates[-1] <= MOST_STEPS)
+        return self.knows_steps and self.system is MeanField and few and not self.clock.has_rule
 
     def classes_at(self, values: Mapping[str, float]) -> SequenceClasses:
         """Classes with the given common_probability; the profiles within common and within distinct tokens are kept."""

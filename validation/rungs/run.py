@@ -19,6 +19,7 @@ from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
+from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
@@ -279,6 +280,15 @@ def runs_on_rung(
     runs = [found] if isinstance(found, Trajectory) else found
     require_complete(runs)
     return runs
+
+
+def of_rule(
+    classes: SequenceClasses, eta_Y: float, eta_Z: float, clock: TraceClock, z_initial: ArrayLike | None = None
+) -> MeanField:
+    """The mean field under the rule of a clock, at infinite length, with the noise of its batches where v sees it."""
+    has_map = all(rule.numbers.beta2 > 0.0 or not rule.numbers.adaptive for rule in clock.rules)
+    noise = clock.batch_size if has_map else None
+    return MeanField(classes, eta_Y, eta_Z, z_initial, optimizer=clock.rules, batch_size=noise)
 
 
 def require_complete(runs: Sequence[Trajectory]) -> None:
