@@ -19,6 +19,8 @@ STYLES = {
     "descent": (0, (5, 1)),
     "modified_decoder": "--",
     "closed_form": ":",
+    "mean_map": (0, (5, 1)),
+    "flow": "-",
     SYSTEM: "-",
 }
 LOW, HIGH = 0.1, 0.9
@@ -72,7 +74,9 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
 
 def _recorder(settings: dict[str, Any]) -> str:
     """What recorded the values: "trace" for runs made elsewhere."""
-    return str(settings.get("recorded", "Adam" if settings.get("optimizer") == "adam" else "SGD"))
+    optimizer = settings.get("optimizer", "sgd")
+    name = optimizer if isinstance(optimizer, str) else optimizer.get("name")
+    return str(settings.get("recorded", {"sgd": "SGD", "adam": "Adam"}.get(name, "training")))
 
 
 def curve_label(curve: str, seq_len: int | None) -> str:

@@ -17,6 +17,7 @@ from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
+from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.training.explicit_steps import descend
@@ -32,6 +33,7 @@ from snapdyn.validation.rungs.run import (
     TOLERANCES,
     NotApplicable,
     most_of_flow,
+    of_rule,
     run_on_rung,
 )
 
@@ -41,7 +43,10 @@ CURVES = {
     "descent": "descent",
     "modified_decoder": "Eq. (10)",
     "closed_form": "closed form",
+    "mean_map": "mean map",
+    "flow": "flow with moments",
 }
+OF_RULE = ("mean_map", "flow")  # the curves of a rule such as Adam
 RUNG_OF_CURVE = {
     "mean_field": MEAN_FIELD,
     "finite_length": FINITE_LENGTH,
@@ -87,7 +92,8 @@ def compute(
         "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. "descent" makes the
         updates of SGD on the expected gradient, with its momentum and `seq_len`: the model of `fit`. "closed_form" is
         the orbit of Section 6 (derived in `analytic.orbit`); it needs classes of one query with one common token and
-        equal profiles.
+        equal profiles. For a rule such as Adam, "mean_map" is its update on the mean gradient and mean square of
+        batches, and "flow" the flow with moments, both of infinitely long sequences.
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
     **settings : dict
@@ -97,7 +103,8 @@ def compute(
     -------
     xarray.Dataset
         sgd (seed, observable, step); theory (curve, observable, step); t (step), the theory's time in batch-size-1
-        steps: `momentum_clock` of the step and the schedule. The attributes of the dataset hold all settings. They also
+        steps: `momentum_clock` of the step and the schedule; the updates themselves for a rule such as Adam. The
+        attributes of the dataset hold all settings. They also
         hold the theory's transition times, except for Adam, a random or given start, weight decay, unequal priors, or
         shared next tokens.
 
@@ -113,12 +120,17 @@ def compute(
     observables, curves = _checked_names(observables, curves)
     most_evaluations = settings.pop("most_evaluations", None)
     list_of("seeds", seeds, object, different=True)
-    other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
-    if curves and other:
+    if curves and settings.get("init", "zeros") != "zeros":
         raise InputError(
-            f"expected {other[0]} = {OF_THEORY[other[0]]!r} where theory is laid over SGD, received "
-            f"{settings[other[0]]!r}; leave curves empty"
+            f"expected init = 'zeros' where theory is laid over SGD, received {shown(settings['init'])}; leave curves "
+            "empty"
         )
+    other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
+    clock = TraceClock(
+        "updates", settings.get("batch_size", 1), settings.get("momentum", 0.0),
+        optimizer=settings.get("optimizer", "sgd"),
+    )  # fmt: skip
+    _check_curves_of(clock, curves)
     steps = whole("steps", steps, 1, MOST_STEPS)
     steps_kept = np.unique(np.geomspace(1, steps, 200).round().astype(int)) if record is None else np.array(record)
     steps_kept = np.union1d(steps_kept, [0])
@@ -136,6 +148,8 @@ def compute(
     schedule = runs[0].parameters["schedule"]
     t = momentum_clock(steps_kept, settings.get("momentum", 0.0), schedule)
     settings |= {"schedule": schedule} if "schedule" in settings else {}
+    if clock.has_rule:
+        t, settings["optimizer"] = clock.to_time(steps_kept), clock.optimizer_as_json
     recorded = {"sgd": values, "step": steps_kept, "updates": steps_kept, "t": t, "seed": seeds}
     rates = eta_Y, eta_Z
     return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, not other)
@@ -147,7 +161,7 @@ def compare(
     eta_Y: float | None = None,
     eta_Z: float | None = None,
     observables: Sequence[str] | None = None,
-    curves: Sequence[str] = ("mean_field",),
+    curves: Sequence[str] | None = None,
     most_evaluations: int | None = None,
 ) -> xarray.Dataset:
     """Lay the theory's curves over a trace that was recorded elsewhere, on the clock of the trace.
@@ -167,8 +181,9 @@ def compare(
     observables : sequence of str, optional
         As in `compute`, without growth_factor; entropy and relative gain are computed from attention. Default: the
         loss, and the entropy of the first four recorded classes, as far as the trace has them.
-    curves : sequence of str
-        Keys of `CURVES`; "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
+    curves : sequence of str, optional
+        Keys of `CURVES`; default the mean field, or "mean_map" and "flow" for a trace of a rule such as Adam.
+        "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
         updates, momentum, schedule and `rate_factor`.
     most_evaluations : int, optional
         Most evaluations of the rate for a curve; default 500,000 for small tables, else what `integrate` allows.
@@ -193,7 +208,7 @@ def compare(
     """
     trace = instance("trace", trace, Trace, "build it with Trace(steps, ...) or read_trace(path)")
     if isinstance(classes, System):
-        if eta_Y is not None or eta_Z is not None or tuple(curves) != ("mean_field",):
+        if eta_Y is not None or eta_Z is not None or curves is not None:
             raise InputError(
                 "expected neither rates nor curves beside an own system, received some; leave them out, and set "
                 "parameters with with_parameters"
@@ -206,14 +221,17 @@ def compare(
         if of_classes is not None:
             blank = np.isnan(of_classes).all(axis=(0, 1)).reshape(classes.num_classes, -1)[:, 0]
             observables += [f"entropy {n}" for n in np.flatnonzero(~blank)[:4]]
+    clock = trace.clock
+    curves = (OF_RULE if clock.has_rule else ("mean_field",)) if curves is None else curves
     observables, curves = _checked_names(observables, curves)
+    _check_curves_of(clock, curves)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     steps, values = _between(trace, values)
-    clock = trace.clock
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
         "rate_factor": clock.rate_factor, "seq_len": trace.finite_length, "length": trace.length_sentence,
         "schedule": None if clock.schedule is None else clock.schedule.tolist(),
+        **({"optimizer": clock.optimizer_as_json} if clock.has_rule else {}),
     }  # fmt: skip
     updates = None if clock.counts == "theory" else clock.updates(steps)
     recorded = {
@@ -301,6 +319,14 @@ def _checked_names(observables: Sequence[str], curves: Sequence[str]) -> tuple[l
     return observables, curves
 
 
+def _check_curves_of(clock: TraceClock, curves: Sequence[str]) -> None:
+    """Refuse curves of another rule of descent than that of the training."""
+    for curve in curves:
+        if (curve in OF_RULE) != clock.has_rule:
+            those = OF_RULE if clock.has_rule else [name for name in CURVES if name not in OF_RULE]
+            raise InputError(f"expected curves of {clock.words}, {', '.join(those)}, received {curve}; take these")
+
+
 def _over_theory(
     recorded: Mapping[str, Any],
     classes: SequenceClasses,
@@ -318,7 +344,7 @@ def _over_theory(
     try:
         theory = [
             _curves(_descent(classes, rates, recorded["updates"], settings), observables)
-            if curve == "descent"
+            if curve in ("descent", "mean_map")
             else np.array(_curves(_theory(curve, classes, eta_Y, eta_Z, different, settings, limit), observables))[
                 :, place
             ]
@@ -377,17 +403,17 @@ def _descent(
     """Updates on the expected gradient, with velocity where the run has momentum."""
     if updates is None or not np.allclose(updates, np.rint(updates), rtol=0.0, atol=1e-6):
         raise InputError(
-            "expected records at whole updates for the curve descent, received "
-            f"{'times of the theory' if updates is None else shown(updates)}; leave descent out of curves"
+            "expected records at whole updates for the curves descent and mean_map, received "
+            f"{'times of the theory' if updates is None else shown(updates)}; leave them out of curves"
         )
-    seq_len, residual = settings.get("seq_len"), settings.get("residual", False)
+    seq_len, residual = None if "optimizer" in settings else settings.get("seq_len"), settings.get("residual", False)
     if seq_len is not None and residual:
         raise InputError(
             f"expected infinitely long sequences for the curve descent with the residual connection, received seq_len="
             f"{seq_len}; leave descent out of curves"
         )
     system = (
-        MeanField(classes, *rates, residual=residual)
+        _of_settings(classes, rates, settings)
         if seq_len is None
         else FiniteLengthMeanField(classes, *rates, seq_len=seq_len)
     )
@@ -407,6 +433,12 @@ def _descent(
     return run
 
 
+def _of_settings(classes: SequenceClasses, rates: tuple[float, float], settings: Mapping[str, Any]) -> MeanField:
+    """The mean field at infinite length under the rule of a run."""
+    clock = TraceClock(batch_size=settings.get("batch_size", 1), optimizer=settings.get("optimizer", "sgd"))
+    return of_rule(classes, *rates, clock, residual=settings.get("residual", False))
+
+
 def _theory(
     curve: str,
     classes: SequenceClasses,
@@ -417,6 +449,10 @@ def _theory(
     limit: dict[str, Any],
 ) -> Trajectory:
     seq_len = settings.get("seq_len")
+    if curve == "flow":
+        if settings.get("schedule"):
+            raise InputError("expected no schedule with the curve flow, received one; use mean_map")
+        return whole_run(_of_settings(classes, (eta_Y, eta_Z), settings), t, **TOLERANCES | limit)
     options: dict[str, Any] = {"beta": "exact"} if curve == "closed_form" else TOLERANCES | limit
     if curve == "mean_field":
         options["residual"] = settings.get("residual", False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, choice, fraction, positive, time_array, whole
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, rules_of_layers
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
 from snapdyn.dynamics.training.steps import momentum_clock
 
 COUNTS = ("updates", "sequences", "theory")
@@ -69,8 +70,10 @@ class TraceClock:
 
     def __post_init__(self) -> None:
         choice("clock", self.counts, COUNTS)
-        if self.batch_size is not None or self.counts == "sequences":
+        if self.batch_size is not None:
             object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
+        elif self.counts == "sequences":
+            raise InputError("expected batch_size with clock='sequences', received none; give the sequences per update")
         object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
         object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
         rules = rules_of_layers(self.optimizer, self.momentum)
@@ -98,6 +101,11 @@ class TraceClock:
     def has_rule(self) -> bool:
         """Whether the rule of a layer is not that of plain gradient descent; t then counts updates."""
         return self.optimizer != GradientDescent.name
+
+    @property
+    def optimizer_as_json(self) -> Any:
+        """The rules as a JSON value, which `optimizer=` takes."""
+        return optimizer_as_json(self.rules)
 
     @property
     def words(self) -> str:

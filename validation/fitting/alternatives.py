@@ -83,8 +83,10 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
     """What may be stated wrongly with a trace: length, rule, momentum, schedule, base of logarithms, order of classes."""
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
-    if theory.system in (MeanField, FiniteLengthMeanField) and "common_probability" not in theory.free and (
-        not theory.clock.has_rule
+    if (
+        theory.system in (MeanField, FiniteLengthMeanField)
+        and "common_probability" not in theory.free
+        and (not theory.clock.has_rule)
     ):
         for length in LENGTHS:
             finite = None if math.isinf(length) else int(length)
@@ -92,10 +94,13 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
                 system = MeanField if finite is None else FiniteLengthMeanField
                 words = "infinitely long sequences" if finite is None else f"sequences of {finite} tokens"
                 yield words, replace(problem, theory=replace(theory, system=system, seq_len=finite))
-    if theory.knows_steps and problem.knows_length and theory.system is MeanField:
+    if theory.knows_steps and problem.knows_length and theory.system in (MeanField, FiniteLengthMeanField):
         rule, words = ("sgd", "gradient descent") if theory.clock.has_rule else ("adam", "Adam")
-        clock = {"optimizer": rule} if theory.clock.has_rule else {"optimizer": rule, "momentum": 0.0, "rate_factor": 1.0}
-        other = _with_clock(problem, **clock)
+        clock = (
+            {"optimizer": rule} if theory.clock.has_rule else {"optimizer": rule, "momentum": 0.0, "rate_factor": 1.0}
+        )
+        system = FiniteLengthMeanField if theory.clock.has_rule and theory.seq_len else MeanField
+        other = _with_clock(replace(problem, theory=replace(theory, system=system)), **clock)
         given = theory.values(answer.x)
         kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
         yield words, replace(other, starts=starts_of(other, kept))

@@ -78,6 +78,7 @@ def minima_of(problem: Problem) -> list[Minimum]:
     several minima.
     """
     found: list[Minimum] = []
+    problem = replace(problem, theory=problem.theory.for_search)
     nothing = np.zeros(problem.values.shape[1:])
     for start in problem.starts:
         try:

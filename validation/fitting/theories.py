@@ -112,6 +112,11 @@ class Theory:
         """The system at the parameters."""
         raise NotImplementedError
 
+    @property
+    def for_search(self) -> Theory:
+        """The theory whose minima are sought first."""
+        return self
+
     def start(self, x: Floats) -> Floats:
         """Values at t = 0, (m,)."""
         return self.flow(x, np.zeros(1))[0]
@@ -159,8 +164,12 @@ class ClassTheory(Theory):
     def curves(self, x: Floats) -> Floats:
         """Expected curves: those of steps on the expected gradient where these are few, else those of the flow.
 
-        With a rule such as Adam they are those of its mean map, at infinite length; simulated runs correct them.
+        With a rule such as Adam they are those of its mean map; for finite sequences, whose bias Adam makes as large as
+        its other steps, they are means of a few simulated runs, always of the same seeds and so smooth in x.
         """
+        if self.clock.has_rule:
+            found = self.simulated(x, AT_ONCE) if self.seq_len else [self.flow(x, self.updates)]
+            return np.mean(found, axis=0)
         if self.makes_steps:
             return self._observed(self._trained(x, batch_size=None)[0])
         return self.flow(x, self.t)
@@ -195,12 +204,17 @@ class ClassTheory(Theory):
     def trajectory(self, x: Floats) -> Trajectory | None:
         return self._mean_map(x, self.updates) if self.clock.has_rule else super().trajectory(x)
 
+    @property
+    def for_search(self) -> Theory:
+        """With a rule such as Adam that of infinitely long sequences, which needs no simulated runs."""
+        return replace(self, seq_len=None) if self.clock.has_rule else self
+
     def _mean_map(self, x: Floats, updates: Floats) -> Trajectory:
         """The mean map of the rule of the trace after whole updates, increasing."""
         values, made = self.values(x), np.rint(updates).astype(int)
         clock, schedule = values.get("clock", 1.0), self.clock.schedule
         rates = clock * values["eta_Y"], clock * values["eta_Z"]
-        system = of_rule(self.classes_at(values), *rates, self.clock, self.z_initial)
+        system = of_rule(self.classes_at(values), *rates, self.clock, z_initial=self.z_initial)
         last = int(made[-1])
         run = descend(system, last, 1.0, record=made, schedule=None if schedule is None else schedule[:last])
         require_complete([run])
@@ -232,8 +246,7 @@ class ClassTheory(Theory):
     @property
     def makes_steps(self) -> bool:
         """Whether `curves` are those of finite steps on the expectation, which exists for infinitely long sequences."""
-        few = bool(self.updates[-1] <= MOST_STEPS)
-        return self.knows_steps and self.system is MeanField and few and not self.clock.has_rule
+        return self.knows_steps and self.system is MeanField and bool(self.updates[-1] <= MOST_STEPS)
 
     def classes_at(self, values: Mapping[str, float]) -> SequenceClasses:
         """Classes with the given common_probability; the profiles within common and within distinct tokens are kept."""

@@ -282,13 +282,11 @@ def runs_on_rung(
     return runs
 
 
-def of_rule(
-    classes: SequenceClasses, eta_Y: float, eta_Z: float, clock: TraceClock, z_initial: ArrayLike | None = None
-) -> MeanField:
+def of_rule(classes: SequenceClasses, eta_Y: float, eta_Z: float, clock: TraceClock, **options: Any) -> MeanField:
     """The mean field under the rule of a clock, at infinite length, with the noise of its batches where v sees it."""
     has_map = all(rule.numbers.beta2 > 0.0 or not rule.numbers.adaptive for rule in clock.rules)
     noise = clock.batch_size if has_map else None
-    return MeanField(classes, eta_Y, eta_Z, z_initial, optimizer=clock.rules, batch_size=noise)
+    return MeanField(classes, eta_Y, eta_Z, optimizer=clock.rules, batch_size=noise, **options)
 
 
 def require_complete(runs: Sequence[Trajectory]) -> None:

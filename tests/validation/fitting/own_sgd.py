@@ -1,4 +1,4 @@
-"""SGD on sequence classes in plain numpy, Eqs. (3)-(4), with the velocity of the heavy ball: no code of the package."""
+"""SGD and Adam on sequence classes in plain numpy, Eqs. (3)-(4): no code of the package."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ class Training:
 
     P (S, M), query (S,), prior (S,); `seq_len` is the number of contextual tokens, math.inf for the expectation over
     the tokens; `record` (N,) updates, increasing; v <- mu v + g, x <- x + eta v on the mean of a batch,
-    or of all classes where `batch_size` is math.inf.
+    or of all classes where `batch_size` is math.inf. With `betas` = (beta1, beta2) Adam of Kingma and Ba on this
+    gradient, epsilon = 1e-8, in place of the velocity.
     """
 
     P: Array
@@ -28,6 +29,7 @@ class Training:
     batch_size: float
     seq_len: float
     record: NDArray[np.int64]
+    betas: tuple[float, float] | None = None
 
 
 def attention_of_runs(training: Training, runs: int, seed: int) -> Array:
@@ -36,6 +38,7 @@ def attention_of_runs(training: Training, runs: int, seed: int) -> Array:
     copies = np.append(np.ones(S), training.vocab_size - S)  # the outputs that never follow stay equal
     z, Y = np.zeros((runs, int(training.query.max()) + 1, M)), np.zeros((runs, M, S + 1))
     velocity_z, velocity_Y, found = np.zeros_like(z), np.zeros_like(Y), []
+    square_z, square_Y = np.zeros_like(z), np.zeros_like(Y)
     for update in range(int(training.record[-1]) + 1):
         if update in training.record:
             c = training.P * np.exp(z[:, training.query])
@@ -52,9 +55,21 @@ def attention_of_runs(training: Training, runs: int, seed: int) -> Array:
             g = np.einsum("rlk,rk->rl", Y, error * copies)
             dz[each, m] += share[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
             dY += share[:, None, None] * f[:, :, None] * error[:, None, :]
+        if training.betas is not None:
+            step_z, velocity_z, square_z = _adam(training.betas, update, dz, velocity_z, square_z)
+            step_Y, velocity_Y, square_Y = _adam(training.betas, update, dY, velocity_Y, square_Y)
+            z, Y = z + training.eta_Z * step_z, Y + training.eta_Y * step_Y
+            continue
         velocity_z, velocity_Y = training.momentum * velocity_z + dz, training.momentum * velocity_Y + dY
         z, Y = z + training.eta_Z * velocity_z, Y + training.eta_Y * velocity_Y
     return np.array(found).swapaxes(0, 1)
+
+
+def _adam(betas: tuple[float, float], update: int, g: Array, m: Array, v: Array) -> tuple[Array, Array, Array]:
+    """Step and moments of Adam after update number `update`, counted from 0."""
+    beta1, beta2 = betas
+    m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+    return m / (1 - beta1 ** (update + 1)) / (np.sqrt(v / (1 - beta2 ** (update + 1))) + 1e-8), m, v
 
 
 def _batch(training: Training, rng: np.random.Generator, runs: int) -> list[tuple[NDArray[np.int64], Array, Array]]:

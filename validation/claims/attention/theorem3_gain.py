@@ -136,11 +136,11 @@ RELATIVE = Property(
 
 
 def at_infinite_length(instance: Instance) -> Measured | None:
-    """Wrong theory: length does not matter; the error in a run whose sequences are 1000 times shorter than they may be."""
+    """Wrong theory: length does not matter; the error where sequences are 1000 times shorter than they may be."""
     share = counts_between_tokens(instance)
     if not 0.0 < share < np.inf:
         return None
-    seq_len = max(1, round((instance.seq_len or 1) * share / (1e3 * EQUAL_COUNTS.at_most)))
+    seq_len = max(1, round((instance.seq_len or 1) * share / (1e3 * (EQUAL_COUNTS.at_most or 1.0))))
     return gain_error(replace(instance, seq_len=seq_len), relative=True)
 
 
@@ -155,8 +155,8 @@ CLAIM = Claim(
     ),
     latex=r"r_{l/l'|n}(t)=r_{l/l'|n}(0)\,\chi_l(t),\qquad e^{-2\Delta z_l}-1=(r(0)+1)(e^{-2\Delta z_{l'}}-1)",
     conditions=(
-        "one class per next token; T infinite, or so large that the noise of the counts acts on the distinct tokens of a "
-        "class alike (early-sign)",
+        "one class per next token; T infinite, or so large that the noise of the counts acts on the distinct tokens of "
+        "a class alike (early-sign)",
         "Eq. (10), where (11) is exact; or in the mean field an error of at most 0.5 % by linear response, 2 f_l^2 "
         "eta_Z p_n int (D_l - D_l') dt with z_l' = eta_Z p_n f_l^2 D_l, at changes of ln f below 1. In the mean field "
         "r often changes by less than 1 %, so the error over 1 + |r| seldom tells (11) from r = r(0); errors over the "
