@@ -185,8 +185,8 @@ def _rule(given: Any, momentum: float) -> DescentRule:
         return rule(**values)
     if not isinstance(given, str):
         raise InputError(
-            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), a mapping with its name, or a "
-            f"pair (rule of Y, rule of z), received {type(given).__name__}; give one of these"
+            f"expected optimizer as {', '.join(map(repr, RULES))}, a rule such as sd.Adam(), a mapping with its name, "
+            f"or a pair (rule of Y, rule of z), received {type(given).__name__}; give one of these"
         )
     if given not in RULES:
         raise unknown_name("optimizer", given, RULES)

@@ -80,7 +80,7 @@ def _closest_alternative(problem: Problem, answer: Answer) -> list[str]:
 
 
 def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Problem]]:
-    """What may be stated wrongly with a trace: length, rule, momentum, schedule, base of logarithms, order of classes."""
+    """What may be stated wrongly with a trace: length, rule, momentum, schedule, unit of entropy, order of classes."""
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
     if (
