@@ -32,7 +32,7 @@ Only linear sums have such a bound; other invariants of a system are reported bu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -82,24 +82,22 @@ def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
     return np.asarray(bound)
 
 
-def violation_message(times: Floats, kept: Sequence[Conserved], run: Mapping[str, Any]) -> str:
+def violation_message(times: Floats, conserved: Conserved, run: Mapping[str, Any]) -> str:
     """Say from which time on a run violates a conserved sum; "" for a run within the bounds at all times.
 
     Parameters
     ----------
     times : (N,) array
         Increasing times, batch-size-1 steps.
-    kept : sequence of Conserved
-        Of the states at these times, in their order; each may be of several states.
+    conserved : Conserved
+        Of the states at these times.
     run : mapping
         As for `violation_bound`.
     """
     first, message = times.size, ""
-    for name in kept[0] if kept else ():
-        violation = np.concatenate([each[name][0] for each in kept])
-        scale = np.concatenate([each[name][1].scale for each in kept])
+    for name, (violation, sums) in conserved.items():
         with np.errstate(all="ignore"):
-            bound = violation_bound(kept[0][name][1]._replace(scale=scale), run)
+            bound = violation_bound(sums, run)
             beyond = np.flatnonzero(~(violation <= bound))  # also where one of them is not a number
         if beyond.size and beyond[0] < first:
             first = int(beyond[0])

@@ -16,9 +16,9 @@ from snapdyn.core.errors import InputError, instance, list_of, optional_function
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
-from snapdyn.dynamics.integration.conserved_sums import Conserved, conserved, violation_message
+from snapdyn.dynamics.integration.conserved_sums import conserved, violation_message
 from snapdyn.dynamics.integration.methods import plan_run
-from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, Solution
+from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder
 from snapdyn.dynamics.integration.request import Event, Plan, Request
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
@@ -176,7 +176,7 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
     if status in ("finished", "terminated") and (violated := steps.violation(stats)):
         status, message = "failed", violated
     seconds = seconds_of_running() - started
-    return recorder.trajectory(Solution(status, message, stats, seconds, steps.events, steps.dense))
+    return recorder.trajectory(status, message, stats, seconds, steps.events, steps.dense)
 
 
 class _Steps:
@@ -195,7 +195,6 @@ class _Steps:
         self.solver: Any = None
         self.events: list[EventRecord] = []
         self.dense: DenseOutput | None = None
-        self._ends: list[tuple[float, Conserved]] = []
 
     def made(self) -> tuple[str, str]:
         """Make all steps; return status and message of the run."""
@@ -267,7 +266,6 @@ class _Steps:
                 if progress:
                     progress(t, solver.t / solver.t_bound)
                 if solver.saved - recorder.count == len(saves.states):
-                    self._ends.append((t, conserved(plan.system, solver.y[None])))
                     recorder.keep(saves.states, saves.losses if saves.losses.size else None)
                     saves = self._rows(save_at)
             if progress:
@@ -297,11 +295,10 @@ class _Steps:
         """Say that the run violates a conserved sum, and from which time on; "" where it keeps all of them."""
         if self.solver is None:
             return ""
-        t = self._plan.clock.to_time(self.solver.t)
-        times, kept = zip(*self._ends, (t, conserved(self._plan.system, self.solver.y[None])), strict=True)
-        message = violation_message(np.array(times), kept, stats)
+        end = np.array([self._plan.clock.to_time(self.solver.t)])
+        message = violation_message(end, conserved(self._plan.system, self.solver.y[None]), stats)
         if message and (saved := self._recorder.conserved()):  # they say it more exactly
-            message = violation_message(np.append(saved[0], t), [saved[1], kept[-1]], stats)
+            message = violation_message(*saved, stats) or message
         return message
 
 

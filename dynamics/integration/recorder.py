@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,28 +20,6 @@ from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # A run keeps whole states up to so many numbers (32 MB); of a larger run, what is read from as many at a time.
 NUMBERS_AT_ONCE = 4_000_000
-
-
-class Solution(NamedTuple):
-    """How a run ended.
-
-    Attributes
-    ----------
-    status, message : str
-    stats : dict
-        As in `Trajectory.stats`.
-    wall_time : float
-        Seconds.
-    events : list of EventRecord
-    dense : DenseOutput or None
-    """
-
-    status: str
-    message: str
-    stats: dict[str, Any]
-    wall_time: float
-    events: list[EventRecord]
-    dense: DenseOutput | None = None
 
 
 class Recorder:
@@ -130,10 +108,17 @@ class Recorder:
             return None
         return self.times[: self.count], conserved(self._system, _joined(self._states, self.width))
 
-    def trajectory(self, solution: Solution) -> Trajectory:
-        """The trajectory of a run that has ended."""
+    def trajectory(
+        self,
+        status: str,
+        message: str,
+        stats: dict[str, Any],
+        wall_time: float,
+        events: Sequence[EventRecord] = (),
+        dense: DenseOutput | None = None,
+    ) -> Trajectory:
+        """The trajectory of a run that has ended so."""
         system: Any = self._system
-        message = solution.message
         if self._states and not self.keeps_states:  # Ctrl-C came while they were read: their integration is done
             self._read_waiting()
             message = message or "interrupted after the last time; all times are kept"
@@ -163,14 +148,14 @@ class Recorder:
             t=self.times[: self.count],
             system=system.name,
             parameters=dict(system.parameters),
-            status=solution.status,
+            status=status,
             message=message,
-            stats=solution.stats,
-            events=solution.events,
-            wall_time=solution.wall_time,
+            stats=stats,
+            events=events,
+            wall_time=wall_time,
             value_names=() if system.has_z else system.value_names,
             state_shapes={} if system.has_z else dict(system.state_shapes),
-            dense=solution.dense,
+            dense=dense,
             **values,
         )
 

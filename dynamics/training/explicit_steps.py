@@ -15,7 +15,7 @@ from snapdyn.core.memory import require_memory
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.integration.recorder import Recorder, Solution
+from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.explicit_steps import PASSED, explicit_steps
 from snapdyn.dynamics.systems.base import System
@@ -282,7 +282,7 @@ def _run(
     }
     stats |= {} if seed is None else {"seed": seed}
     stats |= {} if schedule is None else {"schedule": schedule.tolist()}
-    return recorder.trajectory(Solution(status, message, stats, seconds_of_running() - started, []))
+    return recorder.trajectory(status, message, stats, seconds_of_running() - started)
 
 
 def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]) -> None:

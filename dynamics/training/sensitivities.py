@@ -26,7 +26,6 @@ from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
 from snapdyn.dynamics.systems.variational import (
     DifferencedSensitivity,
     Direction,
@@ -199,10 +198,9 @@ def sensitivity(
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
-    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every
-    other system the products are central differences of the rate, with a relative error of about 1e-9. Where an own
-    rate may jump, the derivatives are compared with differences of runs, since they lack what a jump adds that moves
-    with a parameter.
+    For every other system the products are central differences of the rate, with a relative error of about 1e-9. Where
+    an own rate may jump, the derivatives are compared with differences of runs, since they lack what a jump adds that
+    moves with a parameter.
 
     Parameters
     ----------
@@ -317,9 +315,7 @@ def _require_same_as_differences(
 def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:
     if type(system) is MeanField and not system.residual:
         return MeanFieldSensitivity(system, directions)
-    by_name = all(direction.values is None for direction in directions)
-    exact = SymbolicSensitivity.of(system, directions) if isinstance(system, SymbolicSystem) and by_name else None
-    return exact or DifferencedSensitivity(system, directions)
+    return DifferencedSensitivity(system, directions)
 
 
 def _attention_changes(classes: SequenceClasses, z: Floats, z_changes: Floats, log_p_changes: Floats) -> Floats:
