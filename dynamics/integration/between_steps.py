@@ -16,8 +16,7 @@ from snapdyn.core.errors import InputError, shown
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.request import Event, State
+from snapdyn.dynamics.integration.request import Clock, Event, State
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.run_parts import EventRecord

@@ -16,9 +16,8 @@ import numpy as np
 
 from snapdyn.core.memory import MOST_OF_A_RUN
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
-from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Clock, Plan, Request
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.systems.base import System
 

@@ -241,7 +241,7 @@ class System(ABC):
         """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conserved_sums`). Other invariants are reported and not judged.
+        (`integration.recorder`). Other invariants are reported and not judged.
         """
         return {}
 

@@ -26,8 +26,7 @@ from snapdyn.core.errors import InputError, choice, existing_file, shown, text
 from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
-from snapdyn.dynamics.files.csv_rows import csv_rows
-from snapdyn.dynamics.files.npz import npz_names, read_npz
+from snapdyn.dynamics.files.foreign import csv_rows, npz_names, read_npz
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.dynamics.training.steps import Schedule
 

@@ -21,7 +21,7 @@ from snapdyn.dynamics.kernels.explicit_steps import PASSED, explicit_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.systems.own.user_function import compiled_for_user
-from snapdyn.dynamics.training.settings import seed_list
+from snapdyn.dynamics.training.descent import seed_list
 from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule, momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 

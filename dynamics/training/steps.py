@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, finite_array, fraction, real_array, shown
+from snapdyn.core.errors import (
+    InputError,
+    choice,
+    finite_array,
+    fraction,
+    positive,
+    real_array,
+    shown,
+    time_array,
+    whole,
+)
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints
 
@@ -109,3 +120,88 @@ def checked_schedule(schedule: Schedule | None, updates: int, longer: bool = Fal
             f"expected schedule of shape ({updates},){' or longer' if longer else ''}, received {array.shape}; {ADVICE}"
         )
     return None if (array == 1.0).all() else array.copy()
+
+
+COUNTS = ("updates", "sequences", "theory")
+
+
+@dataclass(frozen=True)
+class TraceClock:
+    """What the recorded steps of a trace count, and how many steps of the theory an update is worth.
+
+    The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
+    sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
+    larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
+    [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
+    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.) With a schedule of multipliers m_j,
+    i updates are worth their sum over j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the
+    clock of first order, that of a constant gradient.
+
+    Parameters
+    ----------
+    counts : {"updates", "sequences", "theory"}
+        What the recorded steps count: updates made; sequences seen, `batch_size` for each update; or t itself.
+    batch_size : int
+        Sequences per update.
+    momentum : float
+        mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
+    rate_factor : float
+        Rates of the recorded run over those of the theory, where the multiplier of the schedule is 1.
+    schedule : (n,) array, optional
+        Multipliers of both rates, one for each update up to the last record; default 1.
+
+    Raises
+    ------
+    InputError
+        A number out of range, or a momentum, rate factor or schedule with counts="theory", whose steps include them.
+
+    Examples
+    --------
+    >>> from snapdyn.dynamics.training.steps import TraceClock
+    >>> clock = TraceClock("sequences", batch_size=128, momentum=0.9)
+    >>> clock.to_time([0, 128, 12800])
+    array([  0.        ,   1.        , 910.00239053])
+    >>> print(clock.sentence)
+    i = sequences/128 updates; t = [i - 0.9 (1 - 0.9^i)/0.1]/0.1 batch-size-1 steps
+    """
+
+    counts: str = "updates"
+    batch_size: int = 1
+    momentum: float = 0.0
+    rate_factor: float = 1.0
+    schedule: Floats | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        choice("clock", self.counts, COUNTS)
+        object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
+        object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
+        object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
+        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0 or self.schedule is not None):
+            raise InputError(
+                "expected momentum 0, rate_factor 1 and no schedule with clock='theory', whose steps are converted, "
+                f"received {self.momentum:g}, {self.rate_factor:g} and {'no' if self.schedule is None else 'a'} "
+                "schedule; give clock='updates' with the updates"
+            )
+
+    def updates(self, steps: ArrayLike) -> Floats:
+        """Return the updates made at the recorded steps."""
+        values = time_array("steps", steps)
+        return values / self.batch_size if self.counts == "sequences" else values
+
+    def to_time(self, steps: ArrayLike) -> Floats:
+        """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
+        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum, self.schedule))
+
+    @property
+    def sentence(self) -> str:
+        """The conversion in words and numbers."""
+        if self.counts == "theory":
+            return "t is the recorded step, in batch-size-1 steps"
+        start = f"i = sequences/{self.batch_size} updates; " if self.counts == "sequences" else "i updates; "
+        left = 1.0 - self.momentum
+        t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
+        if self.schedule is not None:
+            of_momentum = f" (1 - {self.momentum:g}^(j+1))/{left:g}" if self.momentum else ""
+            t = f"sum over j < i of schedule[j]{of_momentum}"
+        factor = f"{self.rate_factor:g} " if self.rate_factor != 1.0 else ""
+        return f"{start}t = {factor}{t} batch-size-1 steps"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.systems.own.jumps import jump_times
 from snapdyn.dynamics.systems.own.own_system import OwnSystem, new_class
+from snapdyn.dynamics.systems.own.theory import jump_times
 
 if TYPE_CHECKING:
     from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory

@@ -13,7 +13,7 @@ import pytest
 import snapdyn as sd
 from snapdyn.core import memory
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics.files.npz import read_npz
+from snapdyn.dynamics.files.foreign import read_npz
 from snapdyn.experiments.class_sections import read_table
 
 READERS = {"steps": sd.read_trace, "P": read_table}

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import FrozenDecoder, integrate, log_times
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
 from snapdyn.dynamics.systems.base import System
