@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import math
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +52,6 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from error
 
 
-HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 COPIES = 4.0  # of an array, while a table or a trace is made from it
 
 
@@ -77,20 +75,11 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
         memory or differ from those of its content.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
-            chosen = {name: each for name, each in members.items() if wanted is None or name in wanted}
-            # zipfile reads no more of a member than its declared size, however much the compressed data expand to.
-            size = sum(each.file_size for each in chosen.values())
-            require_memory(f"the arrays of {path.name}", COPIES * size, "fewer numbers")
-            for each in chosen.values():
-                with archive.open(each) as file:
-                    _check_header(file, each.file_size)
-            arrays = {}
-            for name, each in chosen.items():
-                with archive.open(each) as file:
-                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
-            return arrays
+        with zipfile.ZipFile(path) as packed, np.load(path, allow_pickle=False) as archive:
+            chosen = [name for name in archive.files if wanted is None or name in wanted]
+            sizes = {each.filename.removesuffix(".npy"): each.file_size for each in packed.infolist()}
+            require_memory(f"the arrays of {path.name}", COPIES * sum(sizes[name] for name in chosen), "fewer numbers")
+            return {name: archive[name] for name in chosen}
     except InputError:
         raise
     except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds for damaged files
@@ -104,11 +93,3 @@ def npz_names(path: Path) -> list[str]:
     """Names of the arrays of an npz file that `read_npz` has read."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def _check_header(file: IO[bytes], size: int) -> None:
-    """Check that an array has `size` bytes by its header, as in the file: numpy allocates what the header declares."""
-    shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
-    declared = file.tell() + math.prod(shape) * dtype.itemsize
-    if declared != size or dtype.hasobject:
-        raise ValueError(f"an array of {dtype} declares {declared} bytes with its header, and has {size}")

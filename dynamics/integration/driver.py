@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +24,9 @@ from snapdyn.dynamics.integration.request import (
     LONGEST_SPAN,
     TIME_ITSELF,
     Clock,
-    Event,
     Plan,
     Request,
+    Watching,
 )
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
@@ -168,14 +168,13 @@ def integrate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     log_time: bool | None = None,
-    events: Mapping[str, Event] | None = None,
     save_decoder: bool = False,
-    progress: Callable[[float, float], None] | None = None,
     z_only: bool = False,
     most_evaluations: int | None = None,
     reduce: bool | str = "auto",
     max_step: float | None = None,
     dense: bool = False,
+    **watching: Unpack[Watching],
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -190,13 +189,12 @@ def integrate(
         Relative local error tolerance of the state values: z and Y, or z and V h for systems with h in place of Y.
     atol : float
         Absolute local error tolerance.
-    events : mapping of str to Event, optional
-        Each event function is evaluated 8 times per step, so that two crossings in one step are found, and its zeros
-        are located on dense output.
     save_decoder : bool
         Save Y as well (N x rows x columns numbers).
-    progress : callable, optional
-        Called as progress(t, fraction) about ten times a second; `fraction` is the part of the run that is done, in the
+    **watching : events and progress, optional
+        ``events``, a mapping of str to Event: each event function is evaluated 8 times per step, so that two crossings
+        in one step are found, and its zeros are located on dense output. ``progress``, a function that is called as
+        progress(t, fraction) about ten times a second; `fraction` is the part of the run that is done, in the
         integration variable.
 
     Other Parameters
@@ -262,14 +260,13 @@ def integrate(
         rtol,
         atol,
         log_time,
-        events,
         save_decoder,
-        progress,
         z_only,
         most_evaluations,
         reduce,
         max_step,
         dense,
+        **watching,
     )
     return run(system, request, NEVER)
 

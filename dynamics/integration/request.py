@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,10 +27,6 @@ from snapdyn.core.errors import (
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.base import System
-
-if TYPE_CHECKING:
-    from snapdyn.dynamics.systems.base import System
-
 
 # A run to t has steps of up to t. Explicit methods square the error estimate of a step before they multiply it by the
 # step h: numbers of about error/h, relative to the tolerance. The step control tells errors apart down to
@@ -55,12 +51,8 @@ class Clock:
     first: float = 0.0
     last: float = math.inf
 
-    def to_time(self, tau: float) -> float:
-        """Time in batch-size-1 steps at a value of the integration variable."""
-        return tau if self.scale is None else float(self.scale * np.expm1(tau))
-
-    def to_times(self, tau: Floats) -> Floats:
-        """Times in batch-size-1 steps, (N,), at values of the integration variable."""
+    def to_time(self, tau: Any) -> Any:
+        """Time, or times (N,), in batch-size-1 steps at values of the integration variable."""
         return tau if self.scale is None else self.scale * np.expm1(tau)
 
     def from_time(self, t: float) -> float:
@@ -254,6 +246,13 @@ class Event:
         flag("vectorized", self.vectorized)
 
 
+class Watching(TypedDict, total=False):
+    """What watches a run."""
+
+    events: Mapping[str, Event] | None
+    progress: Callable[[float, float], None] | None
+
+
 @dataclass(frozen=True)
 class Request:
     """Arguments of `integrate` except the system, with the same defaults; checked at construction.
@@ -269,14 +268,14 @@ class Request:
     rtol: float = 1e-8
     atol: float = 1e-10
     log_time: bool | None = None
-    events: Mapping[str, Event] | None = None
     save_decoder: bool = False
-    progress: Callable[[float, float], None] | None = None
     z_only: bool = False
     most_evaluations: int | None = None
     reduce: bool | str = "auto"
     max_step: float | None = None
     dense: bool = False
+    events: Mapping[str, Event] | None = None
+    progress: Callable[[float, float], None] | None = None
     times: Floats = field(init=False)
 
     def __post_init__(self) -> None:

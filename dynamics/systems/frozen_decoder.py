@@ -50,7 +50,6 @@ class FrozenDecoder(MeanField):
 
     compiled = MeanField.compiled
     reducible = True
-    shares_logits = False
     carries_quotient = False
     modified = False
 

@@ -194,24 +194,19 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
     return values
 
 
-def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
-    """Column of `y_own` for each output as seen by each class, (S, num_columns); own next tokens not yet separate."""
-    kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
-    by_output = np.argsort(classes.next_index)
-    places = np.append(1 + kind[by_output], 1 + C)[:num_columns]
-    query = np.append(classes.query_index[by_output], NONE)[:num_columns]
-    return np.asarray(places + (C + 1) * quotient.residual * (query == classes.query_index[:, None]))
-
-
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
     """Index in the state of each value of Y, (rows, columns) of the full layout; `logit` comes from `logit_of_z`."""
-    kinds, members, L = quotient.kinds, quotient.kinds.members(), layout
-    places = places_of_outputs(classes, quotient, L.num_columns)
+    kinds, members, L, C = quotient.kinds, quotient.kinds.members(), layout, quotient.kinds.number.size
+    # Where the outputs of the columns stand in the rows of `y_own`, for each class (but for its own next token).
+    by_output = np.argsort(classes.next_index)
+    query = np.append(classes.query_index[by_output], NONE)[: L.num_columns]
+    in_query = quotient.residual * (query == classes.query_index[:, None])
+    places = np.append(1 + members.kind[by_output], 1 + C)[: L.num_columns] + (C + 1) * in_query
     values = np.empty((L.num_rows, L.num_columns), np.int64)
     shared = members.shared[L.row_token[L.entry_row]]
     in_shared = np.flatnonzero(shared >= 0)
     # The kind of each output, or the number of kinds.
-    columns = np.append(members.kind[np.argsort(classes.next_index)], kinds.number.size)[: L.num_columns]
+    columns = np.append(members.kind[by_output], C)[: L.num_columns]
     values[L.entry_row[in_shared]] = quotient.y_shared[shared[in_shared]][:, columns]
     slot = np.empty(L.num_slots, np.int64)
     slot[L.slot_of_z] = logit

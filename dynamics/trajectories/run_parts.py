@@ -286,20 +286,6 @@ def _add_kinds(run: Any, data: dict[str, Any], coordinates: dict[str, Any]) -> N
     coordinates["classes_per_query"] = ("kind", np.array([kind.classes_per_query for kind in run.classes.kinds]))
 
 
-class WordedClasses(SequenceClasses):
-    """Classes of a run on a text, as read from a file, with the word of each token.
-
-    Parameters
-    ----------
-    classes : SequenceClasses
-    words : (M,) array_like of str
-    """
-
-    def __init__(self, classes: SequenceClasses, words: Any) -> None:
-        self.words = tuple(map(str, words))  # before the classes are immutable
-        super().__init__(classes.P, classes.query, classes.next_token, classes.prior, classes.vocab_size)
-
-
 def stored(run: Any) -> xarray.Dataset:
     """The dataset that is written for a `Trajectory`: that of `to_xarray`, and all else that `load` needs.
 
@@ -375,7 +361,7 @@ def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple
         P = sparse.csr_array((values["P_data"], (values["P_class"], values["P_token"])), shape=shape)
         classes = SequenceClasses(P, values["class_query"], values["next_token"], values["prior"], header["vocab_size"])
         if "word" in values:
-            classes = WordedClasses(classes, values["word"])
+            vars(classes)["words"] = tuple(map(str, values["word"]))  # of a text
     if classes and not kept and "z" in values and "z_support" not in values:
         query, token = classes.z_coordinates  # elsewhere z keeps its start
         values["z_support"] = np.ascontiguousarray(values["z"][:, query, token])

@@ -414,19 +414,6 @@ class _Printer(PythonCodePrinter):
             raise not_accepted(expr, "expressions", expr)
         return str(super()._print(expr, **options))
 
-    def _print_Pow(self, expr: Any, rational: bool = False) -> str:
-        base, exponent = expr.as_base_exp()
-        if base is sympy.E:
-            return self._print(sympy.exp(exponent, evaluate=False))
-        if exponent.is_Integer and abs(int(exponent)) < 1000:
-            power = abs(int(exponent))
-            whole = f"({self._print(base)})" + (f"**{power}" if power != 1 else "")
-            return whole if exponent > 0 else f"(1.0/{whole})"
-        if abs(exponent) == sympy.S.Half:
-            root = f"math.sqrt({self._print(base)})"
-            return root if exponent > 0 else f"(1.0/{root})"
-        return f"({self._print(base)})**({self._print(exponent)})"
-
 
 def printed(expression: sympy.Expr) -> str:
     """Source of one expression.

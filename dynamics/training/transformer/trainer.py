@@ -134,11 +134,10 @@ def split_text(settings: TransformerSettings, progress: Progress | None) -> Spli
     if settings.validation is not None:
         validation = listed_paths(settings.validation)
         # The validation text is read alone for its length, and with the training text for a common vocabulary.
-        with read_corpus(validation, *kinds, 1, None, progress) as corpus:
-            held = _stream(corpus).size
+        held = _stream(read_corpus(validation, *kinds, 1, None, progress)).size
         paths = [*paths, *validation]
-    with read_corpus(paths, *kinds, *vocabulary, progress) as corpus:
-        words, stream = corpus.words, _stream(corpus)
+    corpus = read_corpus(paths, *kinds, *vocabulary, progress)
+    words, stream = corpus.words, _stream(corpus)
     if settings.validation is None:
         held = round(settings.validation_share * stream.size)
     if settings.shuffle:
