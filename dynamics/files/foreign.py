@@ -72,14 +72,17 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
     ------
     InputError
         The file is damaged, or holds anything but plain arrays; or the sizes that it declares do not fit into the free
-        memory or differ from those of its content.
+        memory or are larger than those of its content.
     """
     try:
         with zipfile.ZipFile(path) as packed, np.load(path, allow_pickle=False) as archive:
             chosen = [name for name in archive.files if wanted is None or name in wanted]
             sizes = {each.filename.removesuffix(".npy"): each.file_size for each in packed.infolist()}
             require_memory(f"the arrays of {path.name}", COPIES * sum(sizes[name] for name in chosen), "fewer numbers")
-            return {name: archive[name] for name in chosen}
+            arrays = {name: archive[name] for name in chosen}
+        if not all(isinstance(each, np.ndarray) for each in arrays.values()):
+            raise ValueError("a member is no array")
+        return arrays
     except InputError:
         raise
     except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds for damaged files

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import tempfile
 import unicodedata
 import zlib
 from array import array
@@ -19,7 +20,6 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn.core.errors import InputError, choice, file_path, list_of, shown
 from snapdyn.dynamics.classes.table import Ints
@@ -67,8 +67,14 @@ class Corpus:
     num_words: int
     num_documents: int
     words_read: int
-    _ids: Ints  # word id of each number of the text; the last entry is that of BOUNDARY
-    _numbers: NDArray[np.int32]  # the text, by first occurrence of its words
+    _ids: Ints  # word id of each number in the temporary file; the last entry is that of BOUNDARY
+    _spool: IO[bytes]
+
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._spool.close()
 
     def blocks(self, overlap: int) -> Iterator[Ints]:
         """Read the word ids of the text.
@@ -83,8 +89,12 @@ class Corpus:
         array of int
             A block of word ids, with BOUNDARY between documents.
         """
-        for first in range(0, self._numbers.size, WORDS_AT_ONCE):
-            yield self._ids[self._numbers[max(first - overlap, 0) : first + WORDS_AT_ONCE]]
+        self._spool.seek(0)
+        kept = np.empty(0, np.int64)
+        while data := self._spool.read(4 * WORDS_AT_ONCE):
+            block = np.concatenate([kept, self._ids[np.frombuffer(data, np.int32)]])
+            yield block
+            kept = block[max(block.size - overlap, 0) :]
 
 
 def read_corpus(
@@ -95,7 +105,7 @@ def read_corpus(
     max_vocab: int | None,
     progress: Callable[[float, float, str], None] | None = None,
 ) -> Corpus:
-    """Read files or folders; the text takes 4 bytes a word.
+    """Read files or folders; use it in a `with` block, which removes the temporary file.
 
     Parameters
     ----------
@@ -114,13 +124,38 @@ def read_corpus(
     Raises
     ------
     InputError
-        A file is missing, unreadable, without words, or not UTF-8; too few words are frequent enough.
+        A file is missing, unreadable, without words, or not UTF-8; too few words are frequent enough; the temporary
+        folder is full.
     """
     choice("tokens", tokens, ("auto", "spaces", "words"))
     choice("headings", headings, ("drop", "keep"))
     files = text_files(paths)
+    try:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the corpus)
+        try:
+            return _read(files, spool, tokens, headings, min_token_count, max_vocab, progress)
+        except BaseException:
+            spool.close()
+            raise
+    except OSError as error:
+        raise InputError(
+            f"expected space for the words, 4 bytes each, in the temporary folder {tempfile.gettempdir()!r}, received: "
+            f"{error.strerror or error}; free some space, or set TMPDIR to another folder"
+        ) from error
+
+
+def _read(
+    files: list[Path],
+    spool: IO[bytes],
+    tokens: str,
+    headings: str,
+    min_token_count: int,
+    max_vocab: int | None,
+    progress: Callable[[float, float, str], None] | None,
+) -> Corpus:
+    """Write the number of each word to the temporary file `spool`, then cut the vocabulary."""
     first_id: dict[str, int] = {}
-    numbers = array("i")
+    buffer = array("i")
     number = documents = bytes_before = 0
     bytes_of_all = max(sum(file.stat().st_size for file in files), 1)
     for file in files:
@@ -130,34 +165,37 @@ def read_corpus(
         for line, position in _lines(file, spaces):
             if _is_heading(line):
                 if inside and TOP_HEADING.match(line):
-                    numbers.append(BOUNDARY)
+                    buffer.append(BOUNDARY)
                     inside = False
                 if headings == "drop":
                     continue
             words = split(line.lower())
-            numbers.extend([first_id.setdefault(word, len(first_id)) for word in words])
+            buffer.extend([first_id.setdefault(word, len(first_id)) for word in words])
             number += len(words)
             documents += bool(words) and not inside
             inside = inside or bool(words)
-            if progress and number // WORDS_AT_ONCE > (number - len(words)) // WORDS_AT_ONCE:
-                progress((bytes_before + position) / bytes_of_all, 1.0, f"reading {file.name}")
+            if len(buffer) >= WORDS_AT_ONCE:
+                buffer.tofile(spool)
+                del buffer[:]
+                if progress:
+                    progress((bytes_before + position) / bytes_of_all, 1.0, f"reading {file.name}")
         bytes_before += file.stat().st_size
-        numbers.append(BOUNDARY)
+        buffer.append(BOUNDARY)
+    buffer.tofile(spool)
     if number == 0:
         raise InputError(f"expected text with words, received none in {_listed(files)}; choose another file")
-    return _cut(list(first_id), np.frombuffer(numbers, np.int32), number, documents, min_token_count, max_vocab)
+    return _cut(list(first_id), spool, number, documents, min_token_count, max_vocab)
 
 
 def _cut(
-    words: list[str],
-    numbers: NDArray[np.int32],
-    number: int,
-    documents: int,
-    min_token_count: int,
-    max_vocab: int | None,
+    words: list[str], spool: IO[bytes], number: int, documents: int, min_token_count: int, max_vocab: int | None
 ) -> Corpus:
     """Count the words, keep the frequent ones, and number them by decreasing count, then by first occurrence."""
-    counts = np.bincount(numbers + 1, minlength=len(words) + 1)[1:]
+    counts = np.zeros(len(words) + 1, np.int64)
+    spool.seek(0)
+    while data := spool.read(4 * WORDS_AT_ONCE):
+        counts += np.bincount(np.frombuffer(data, np.int32) + 1, minlength=counts.size)
+    counts = counts[1:]
     unknown = words.index(UNKNOWN) if UNKNOWN in words else -1
     order = np.argsort(-counts, kind="stable")
     kept = order[(counts[order] >= min_token_count) & (order != unknown)]
@@ -168,8 +206,8 @@ def _cut(
     size = kept.size + (cut > 0)
     place = int((counts[kept] >= cut).sum())  # of <unk> among the kept words: after words that are as frequent
     ids = np.full(len(words) + 1, place, np.int64)
-    places = np.arange(kept.size)
-    ids[kept] = places + (places >= place) * (cut > 0)
+    numbers = np.arange(kept.size)
+    ids[kept] = numbers + (numbers >= place) * (cut > 0)
     ids[-1] = BOUNDARY
     vocabulary = [words[i] for i in kept]
     counted = counts[kept]
@@ -185,7 +223,7 @@ def _cut(
             f"expected at least 2 different words that occur {min_token_count} times, received {kept.size} of "
             f"{len(words)}; lower min_token_count or give more text"
         )
-    return Corpus(tuple(vocabulary), counted, number, documents, len(words), ids, numbers)
+    return Corpus(tuple(vocabulary), counted, number, documents, len(words), ids, spool)
 
 
 # -- files -------------------------------------------------------------------------------------------------

@@ -256,16 +256,16 @@ def from_text(
     sequences = flag("sequences", sequences)
     max_sequences = None if max_sequences is None else whole("max_sequences", max_sequences, 1)
     seed = whole("seed", seed, 0)
-    corpus = read_corpus(paths, tokens, headings, min_token_count, max_vocab, progress)
-    pairs, counts = _frequent_pairs(corpus, window, min_count, max_classes, progress)
-    if sequences:
-        P, pairs = _sequences(corpus, window, pairs, max_sequences, seed, progress)
-        counts = np.ones(pairs.size, np.int64)
-    else:
-        P = _shares(corpus, window, pairs, counts, progress)
-    V = len(corpus.words)
-    sizes = corpus.num_words, corpus.num_documents, corpus.words_read
-    return TextClasses(P, pairs // V, pairs % V, counts, corpus.words, window, *sizes)
+    with read_corpus(paths, tokens, headings, min_token_count, max_vocab, progress) as corpus:
+        pairs, counts = _frequent_pairs(corpus, window, min_count, max_classes, progress)
+        if sequences:
+            P, pairs = _sequences(corpus, window, pairs, max_sequences, seed, progress)
+            counts = np.ones(pairs.size, np.int64)
+        else:
+            P = _shares(corpus, window, pairs, counts, progress)
+        V = len(corpus.words)
+        sizes = corpus.num_words, corpus.num_documents, corpus.words_read
+        return TextClasses(P, pairs // V, pairs % V, counts, corpus.words, window, *sizes)
 
 
 def _frequent_pairs(

@@ -134,10 +134,11 @@ def split_text(settings: TransformerSettings, progress: Progress | None) -> Spli
     if settings.validation is not None:
         validation = listed_paths(settings.validation)
         # The validation text is read alone for its length, and with the training text for a common vocabulary.
-        held = _stream(read_corpus(validation, *kinds, 1, None, progress)).size
+        with read_corpus(validation, *kinds, 1, None, progress) as corpus:
+            held = _stream(corpus).size
         paths = [*paths, *validation]
-    corpus = read_corpus(paths, *kinds, *vocabulary, progress)
-    words, stream = corpus.words, _stream(corpus)
+    with read_corpus(paths, *kinds, *vocabulary, progress) as corpus:
+        words, stream = corpus.words, _stream(corpus)
     if settings.validation is None:
         held = round(settings.validation_share * stream.size)
     if settings.shuffle:
