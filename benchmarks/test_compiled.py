@@ -13,8 +13,7 @@ from diffrax_program import diffrax_run, diffrax_solver
 from heyoka_program import heyoka_ensemble
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
-from snapdyn.dynamics.integration.driver import integrate_many
-from snapdyn.dynamics.integration.methods import plan_run
+from snapdyn.dynamics.integration.driver import integrate_many, plan_run
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.integration.solvers import NOTHING, new_solver
 from snapdyn.dynamics.kernels.dormand_prince import Rows

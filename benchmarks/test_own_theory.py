@@ -12,7 +12,7 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Clock
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
 

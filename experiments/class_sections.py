@@ -22,9 +22,8 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.files.csv_rows import csv_rows
+from snapdyn.dynamics.files.foreign import csv_rows, read_npz
 from snapdyn.dynamics.files.netcdf import UNREADABLE
-from snapdyn.dynamics.files.npz import read_npz
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 
 # Whole numbers in the file of a sparse table.

@@ -25,8 +25,9 @@ from snapdyn.dynamics import (
     train_transformer,
 )
 from snapdyn.dynamics.observables import Observable
-from snapdyn.dynamics.training.settings import MOST_SEEDS, MOST_STEPS_WITH_RECORD, SGDSettings
-from snapdyn.dynamics.training.transformer.settings import TransformerSettings
+from snapdyn.dynamics.training import descent
+from snapdyn.dynamics.training.descent import MOST_SEEDS, MOST_STEPS_WITH_RECORD
+from snapdyn.dynamics.training.transformer.trainer import TransformerSettings
 from snapdyn.experiments.toml_files import FileName, Section, section_model
 from snapdyn.validation.phases import transition_event
 from snapdyn.validation.rungs.build import ladder
@@ -222,7 +223,7 @@ class SGDSection(SeedsSection):
         return self.model_dump(exclude={"eta_Y", "eta_Z", "steps", "seeds", "record"})
 
 
-SGD: type[SGDSection] = section_model("SGD", SGDSettings, SGDSection, skip=NOT_IN_FILES)
+SGD: type[SGDSection] = section_model("SGD", descent.SGD, SGDSection, skip=NOT_IN_FILES)
 
 
 class CompareSection(Section):

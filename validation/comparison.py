@@ -19,9 +19,8 @@ from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengt
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.trace import Trace
-from snapdyn.dynamics.training.descent import sgd
+from snapdyn.dynamics.training.descent import seed_list, sgd
 from snapdyn.dynamics.training.explicit_steps import descend
-from snapdyn.dynamics.training.settings import seed_list
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import OF_THEORY, transition_times

@@ -14,7 +14,7 @@ from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integ
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
-from snapdyn.dynamics.trajectories.representatives import numbers_of_outputs
+from snapdyn.dynamics.trajectories.run_parts import numbers_of_outputs
 from snapdyn.explorer.sliders import Settings
 from snapdyn.validation import InstanceReport, check
 

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn.core.errors import InputError, shown
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
-from snapdyn.dynamics.integration.request import Event, State
+from snapdyn.dynamics.integration.request import Clock, Event, State
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.run_parts import EventRecord
@@ -90,13 +88,6 @@ class DenseOutput:
         return self._system.full_state(states_between(self._at[0], self._states[0], wanted))
 
 
-def _as_array(found: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(found)
-    except ValueError:  # of rows of several lengths
-        return np.array(None)
-
-
 class EventWatcher:
     """Finds sign changes of event functions between samples of the steps, and locates the zeros.
 
@@ -117,7 +108,7 @@ class EventWatcher:
 
     def _values(self, event: Event, at: Floats, states: Floats, losses: Floats | None = None) -> Floats:
         """Values of an event function, (N,), at values `at` of the integration variable."""
-        t = self._clock.to_times(at)
+        t = self._clock.to_time(at)
         found: Any
         if event.vectorized:
             found = event.function(t, State(self._system, states, losses))
@@ -129,7 +120,10 @@ class EventWatcher:
             ]
         kind = f"{t.size} numbers for {t.size} times" if event.vectorized else "a number"
         for each in [found] if event.vectorized else found:
-            values = _as_array(each)
+            try:
+                values = np.asarray(each)
+            except ValueError:  # of rows of several lengths
+                values = np.array(None)
             expected = t.shape if event.vectorized else ()
             if values.dtype.kind not in "fiu" or values.shape != expected or not np.isfinite(values).all():
                 raise InputError(

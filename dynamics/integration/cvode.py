@@ -14,7 +14,7 @@ import numpy as np
 
 from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Clock
 from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField

@@ -7,25 +7,149 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, instance, list_of, optional_function, whole
+from snapdyn.core.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 from snapdyn.core.parallel import cores, in_threads
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
-from snapdyn.dynamics.integration.conserved_sums import Conserved, conserved, violation_message
-from snapdyn.dynamics.integration.methods import plan_run
-from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, Solution
-from snapdyn.dynamics.integration.request import Event, Plan, Request
+from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, conserved, violation_message
+from snapdyn.dynamics.integration.request import (
+    LARGEST_DENSE_JACOBIAN,
+    LONGEST_SPAN,
+    TIME_ITSELF,
+    Clock,
+    Plan,
+    Request,
+    Watching,
+)
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
-from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, Rows
+from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, VECTORS, Rows
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
+from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, is_reducible, reduced
 from snapdyn.dynamics.trajectories.run_parts import EventRecord
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+
+# From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
+# steps stability limits (docs/how_to/integrators.md). CVODE steps through Python, which costs most in small systems.
+STIFF_RATIO, STIFF_RATIO_TIMES_SIZE = 500.0, 2e6
+STIFF_RATIO_WITHOUT_COMPILED = 30.0
+BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
+# The default integration variable of these methods is log time for runs of more than so many time scales.
+LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
+
+
+def plan_run(full: System, request: Request) -> Plan:
+    """Decide how to integrate a system as `request` says.
+
+    Raises
+    ------
+    InputError
+        The method cannot integrate this system, or cannot reduce it by symmetry; or the run does not fit into memory;
+        or it is estimated to take too long and `most_evaluations` is not given.
+    """
+    plan = _chosen(full, request)
+    if plan.interrupted or request.times[-1] == 0:
+        return plan
+    system = plan.system
+    if plan.method == "DOP853":
+        require_memory(
+            f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
+        )
+    if request.most_evaluations is None:
+        require_affordable(
+            f"a run of {system.name} with {system.size} state values, in some {EVALUATIONS} evaluations,",
+            EVALUATIONS * system.multiplications,
+            MOST_OF_A_RUN,
+            "fewer classes or tokens, or most_evaluations to run it nevertheless",
+        )
+    return plan._replace(jumps=system.jump_times(float(request.times[-1])))
+
+
+def _chosen(full: System, request: Request) -> Plan:
+    """System, method, integration variable and integrator of a run."""
+    method, reduce = request.method, request.reduce
+    default = "DOP853" if full.integrator is None else "compiled"
+    needs_quotient = _needs_quotient(full, request)
+    if method == "auto":
+        # Only the default method can reduce.
+        keeps_default = needs_quotient or (is_reducible(full) and reduce is True)
+        method = default if keeps_default or full.rate_ratio < _stiff_ratio(full) else "CVODE"
+    if method == "compiled" and full.integrator is None:
+        raise InputError(
+            f"expected a system that the compiled integrator takes, received {full.name}; use method='DOP853'"
+        )
+    if method in ("BDF", "Radau") and full.size > LARGEST_DENSE_JACOBIAN:
+        raise InputError(
+            f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
+            f"{full.size}; use CVODE or DOP853"
+        )
+    name = "DOP853" if method == "compiled" else method
+    clock = _clock(full, method, request)
+    if reduce is True and not (is_reducible(full) and method == default):
+        raise InputError(
+            "expected a system whose class declares itself reducible, such as MeanField, and the default integrator "
+            f"for reduce=True, received {full.name} and method {request.method!r}; use method='auto' or reduce='auto'"
+        )
+    if method != default:
+        return Plan(full, name, clock, None)
+    system: System = full
+    if is_reducible(full) and (reduce is True or (reduce == "auto" and is_large(full))):
+        try:
+            system = reduced(full, None if reduce is True else LARGEST_SHARE) or full
+        except KeyboardInterrupt:
+            return Plan(full, name, clock, full.integrator, interrupted=True)
+    return Plan(system, name, clock, system.integrator)
+
+
+def _stiff_ratio(system: System) -> float:
+    """Rate ratio from which on CVODE is faster than the default method, as measured."""
+    if system.integrator is None:
+        return STIFF_RATIO_WITHOUT_COMPILED
+    return max(STIFF_RATIO, STIFF_RATIO_TIMES_SIZE / system.size)
+
+
+def _needs_quotient(system: System, request: Request) -> bool:
+    """Whether a system is so large that its quotient is the default; raise if a full run is asked and does not fit."""
+    if not (isinstance(system, MeanField) and isinstance(system.classes, SymmetricClasses) and system.needs_quotient):
+        return False
+    if request.method in ("auto", "compiled") and request.reduce is not False:
+        return True
+    if not (system.classes.fits and system.size <= LARGEST_STATE and fits(BYTES_PER_VALUE * system.size)):
+        received = "reduce=False" if request.method in ("auto", "compiled") else f"method={request.method!r}"
+        raise InputError(
+            f"expected method='auto' or 'compiled' and reduce='auto' or True for {system.classes.num_classes} classes, "
+            f"received {received}, which needs every class ({system.size} state values); leave it out, or take fewer "
+            "classes"
+        )
+    return True
+
+
+def _clock(system: System, method: str, request: Request) -> Clock:
+    """Integration variable of a run."""
+    log_time, t_end = request.log_time, float(request.times[-1])
+    if log_time is False or (log_time is None and (method not in LOG_TIME_METHODS or request.max_step)):
+        return TIME_ITSELF
+    try:
+        with np.errstate(all="ignore"):
+            scale = float(system.time_scale)
+    except (OverflowError, ZeroDivisionError):  # of rates that are Python numbers and that float64 does not hold
+        scale = 0.0
+    log_time = log_time or t_end > LOG_TIME_FROM * scale
+    if log_time and not (0.0 < scale < math.inf and t_end / scale <= LONGEST_SPAN):
+        raise InputError(
+            f"expected a last time of at most {LONGEST_SPAN:g} times t_s, 1 over the fastest rate, for log time, "
+            f"received t_s = {scale:.3g} and a last time of {t_end:.3g}; use other rates or log_time=False"
+        )
+    return Clock(scale) if log_time else TIME_ITSELF
+
 
 # The first call of the compiled integrator moves about so many numbers (milliseconds), that of a solver in Python makes
 # one step. Later calls take about SECONDS_AT_ONCE, so that Ctrl-C has an effect.
@@ -44,14 +168,13 @@ def integrate(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     log_time: bool | None = None,
-    events: Mapping[str, Event] | None = None,
     save_decoder: bool = False,
-    progress: Callable[[float, float], None] | None = None,
     z_only: bool = False,
     most_evaluations: int | None = None,
     reduce: bool | str = "auto",
     max_step: float | None = None,
     dense: bool = False,
+    **watching: Unpack[Watching],
 ) -> Trajectory:
     """Integrate a system from t = 0 and save its observables at the times `t_eval`.
 
@@ -66,13 +189,12 @@ def integrate(
         Relative local error tolerance of the state values: z and Y, or z and V h for systems with h in place of Y.
     atol : float
         Absolute local error tolerance.
-    events : mapping of str to Event, optional
-        Each event function is evaluated 8 times per step, so that two crossings in one step are found, and its zeros
-        are located on dense output.
     save_decoder : bool
         Save Y as well (N x rows x columns numbers).
-    progress : callable, optional
-        Called as progress(t, fraction) about ten times a second; `fraction` is the part of the run that is done, in the
+    **watching : events and progress, optional
+        ``events``, a mapping of str to Event: each event function is evaluated 8 times per step, so that two crossings
+        in one step are found, and its zeros are located on dense output. ``progress``, a function that is called as
+        progress(t, fraction) about ten times a second; `fraction` is the part of the run that is done, in the
         integration variable.
 
     Other Parameters
@@ -113,7 +235,7 @@ def integrate(
     Trajectory
         After a failure or Ctrl-C: what was computed until then, with `status` and `message` (at which time, in which
         quantity, what to try). A run whose row sums of Y or z leave the bound that rounding and the tolerances allow
-        (`integration.conserved_sums`) has status "failed" too; the message says from which time on.
+        (`integration.recorder`) has status "failed" too; the message says from which time on.
 
     Raises
     ------
@@ -138,14 +260,13 @@ def integrate(
         rtol,
         atol,
         log_time,
-        events,
         save_decoder,
-        progress,
         z_only,
         most_evaluations,
         reduce,
         max_step,
         dense,
+        **watching,
     )
     return run(system, request, NEVER)
 
@@ -176,7 +297,7 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
     if status in ("finished", "terminated") and (violated := steps.violation(stats)):
         status, message = "failed", violated
     seconds = seconds_of_running() - started
-    return recorder.trajectory(Solution(status, message, stats, seconds, steps.events, steps.dense))
+    return recorder.trajectory(status, message, stats, seconds, steps.events, steps.dense)
 
 
 class _Steps:
@@ -195,7 +316,6 @@ class _Steps:
         self.solver: Any = None
         self.events: list[EventRecord] = []
         self.dense: DenseOutput | None = None
-        self._ends: list[tuple[float, Conserved]] = []
 
     def made(self) -> tuple[str, str]:
         """Make all steps; return status and message of the run."""
@@ -267,7 +387,6 @@ class _Steps:
                 if progress:
                     progress(t, solver.t / solver.t_bound)
                 if solver.saved - recorder.count == len(saves.states):
-                    self._ends.append((t, conserved(plan.system, solver.y[None])))
                     recorder.keep(saves.states, saves.losses if saves.losses.size else None)
                     saves = self._rows(save_at)
             if progress:
@@ -297,11 +416,10 @@ class _Steps:
         """Say that the run violates a conserved sum, and from which time on; "" where it keeps all of them."""
         if self.solver is None:
             return ""
-        t = self._plan.clock.to_time(self.solver.t)
-        times, kept = zip(*self._ends, (t, conserved(self._plan.system, self.solver.y[None])), strict=True)
-        message = violation_message(np.array(times), kept, stats)
+        end = np.array([self._plan.clock.to_time(self.solver.t)])
+        message = violation_message(end, conserved(self._plan.system, self.solver.y[None]), stats)
         if message and (saved := self._recorder.conserved()):  # they say it more exactly
-            message = violation_message(np.append(saved[0], t), [saved[1], kept[-1]], stats)
+            message = violation_message(*saved, stats) or message
         return message
 
 

@@ -2,46 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.between_steps import DenseOutput
-from snapdyn.dynamics.integration.conserved_sums import Conserved, conserved
 from snapdyn.dynamics.observables import class_logits
-from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.trajectories.representatives import Representatives
-from snapdyn.dynamics.trajectories.run_parts import EventRecord
+from snapdyn.dynamics.systems.base import ConservedSum, System
+from snapdyn.dynamics.trajectories.run_parts import EventRecord, Representatives
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+
+IMPLICIT = ("LSODA", "BDF", "Radau", "CVODE")
+STAGES = 16  # largest number of stages that a method other than Chebyshev's adds
+MARGIN = 10.0
+Conserved = dict[str, tuple[Floats, ConservedSum]]
+"""Violation (N,) and scale of each conserved sum of N states, by name."""
+
+
+def conserved(system: System, states: Floats) -> Conserved:
+    """Violation and scale of each sum that the flow of a system conserves, for states (N, size)."""
+    with np.errstate(all="ignore"):  # of a run that overflows
+        sums = system.conserved_sums(states)
+        violations = system.invariants(states) if sums else {}
+    return {name: (violations[name], each) for name, each in sums.items()}
+
+
+def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
+    """Largest violation of a conserved sum, (N,), that rounding and the tolerance explain at N increasing times.
+
+    Parameters
+    ----------
+    conserved : ConservedSum
+        Its scale at these times.
+    run : mapping
+        The entries method, rtol, atol, state_size, evaluations and steps of `Trajectory.stats`.
+
+    Returns
+    -------
+    (N,) array
+    """
+    scale = np.maximum.accumulate(conserved.scale)
+    gamma = (conserved.terms + STAGES) * np.finfo(np.float64).eps
+    if run["method"] == "RKC":
+        from snapdyn.dynamics.integration.scipy_solvers import MOST_STAGES
+
+        gamma *= MOST_STAGES
+    bound = run["evaluations"] * gamma * (scale + MARGIN)
+    if run["method"] in IMPLICIT:
+        remainder = run["atol"] * conserved.weight + run["rtol"] * scale
+        bound = bound + run["steps"] * np.sqrt(run["state_size"]) * remainder
+    return np.asarray(bound)
+
+
+def violation_message(times: Floats, conserved: Conserved, run: Mapping[str, Any]) -> str:
+    """Say from which time on a run violates a conserved sum; "" for a run within the bounds at all times.
+
+    Parameters
+    ----------
+    times : (N,) array
+        Increasing times, batch-size-1 steps.
+    conserved : Conserved
+        Of the states at these times.
+    run : mapping
+        As for `violation_bound`.
+    """
+    first, message = times.size, ""
+    for name, (violation, sums) in conserved.items():
+        with np.errstate(all="ignore"):
+            bound = violation_bound(sums, run)
+            beyond = np.flatnonzero(~(violation <= bound))  # also where one of them is not a number
+        if beyond.size and beyond[0] < first:
+            first = int(beyond[0])
+            message = (
+                f"failed at t = {times[first]:.6g} or before: the {name}, which the flow conserves, changed by "
+                f"{violation[first]:.3g}, and rounding and the tolerances explain at most {bound[first]:.3g}; try "
+                "another method, a smaller rtol or log_time=True"
+            )
+    return message
+
 
 # A run keeps whole states up to so many numbers (32 MB); of a larger run, what is read from as many at a time.
 NUMBERS_AT_ONCE = 4_000_000
-
-
-class Solution(NamedTuple):
-    """How a run ended.
-
-    Attributes
-    ----------
-    status, message : str
-    stats : dict
-        As in `Trajectory.stats`.
-    wall_time : float
-        Seconds.
-    events : list of EventRecord
-    dense : DenseOutput or None
-    """
-
-    status: str
-    message: str
-    stats: dict[str, Any]
-    wall_time: float
-    events: list[EventRecord]
-    dense: DenseOutput | None = None
 
 
 class Recorder:
@@ -130,10 +175,17 @@ class Recorder:
             return None
         return self.times[: self.count], conserved(self._system, _joined(self._states, self.width))
 
-    def trajectory(self, solution: Solution) -> Trajectory:
-        """The trajectory of a run that has ended."""
+    def trajectory(
+        self,
+        status: str,
+        message: str,
+        stats: dict[str, Any],
+        wall_time: float,
+        events: Sequence[EventRecord] = (),
+        dense: DenseOutput | None = None,
+    ) -> Trajectory:
+        """The trajectory of a run that has ended so."""
         system: Any = self._system
-        message = solution.message
         if self._states and not self.keeps_states:  # Ctrl-C came while they were read: their integration is done
             self._read_waiting()
             message = message or "interrupted after the last time; all times are kept"
@@ -163,14 +215,14 @@ class Recorder:
             t=self.times[: self.count],
             system=system.name,
             parameters=dict(system.parameters),
-            status=solution.status,
+            status=status,
             message=message,
-            stats=solution.stats,
-            events=solution.events,
-            wall_time=solution.wall_time,
+            stats=stats,
+            events=events,
+            wall_time=wall_time,
             value_names=() if system.has_z else system.value_names,
             state_shapes={} if system.has_z else dict(system.state_shapes),
-            dense=solution.dense,
+            dense=dense,
             **values,
         )
 

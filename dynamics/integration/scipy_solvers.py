@@ -1,4 +1,4 @@
-"""Solvers with the interface of scipy: scipy's own without their warnings, and Runge-Kutta-Chebyshev (RKC).
+"""Solvers with the interface of scipy: LSODA with a limit in one step, and Runge-Kutta-Chebyshev (RKC).
 
 RKC is an explicit method of second order for large problems with real negative eigenvalues.
 
@@ -11,7 +11,6 @@ RKC and about s/2 for an ordinary explicit method. RKC keeps seven copies of the
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -30,25 +29,7 @@ MOST_EVALUATIONS_OF_A_STEP = 10_000  # LSODA takes one to some tens
 SAFETY, SHRINK, GROWTH = 0.8, 0.1, 5.0  # of the step-size controller
 
 
-class _WithoutWarnings:
-    """Steps without numpy's warnings: a failure is reported with its time and quantity instead."""
-
-    def _step_impl(self) -> Any:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # LSODA
-            warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular, and the step is halved
-            return super()._step_impl()  # type: ignore[misc]  # of the class that is mixed with this one
-
-
-class BDF(_WithoutWarnings, scipy.integrate.BDF):
-    """scipy's BDF."""
-
-
-class Radau(_WithoutWarnings, scipy.integrate.Radau):
-    """scipy's Radau."""
-
-
-class LSODA(_WithoutWarnings, scipy.integrate.LSODA):
+class LSODA(scipy.integrate.LSODA):
     """scipy's LSODA with a limit on the evaluations in one step, which fails where the time stands still.
 
     Where rounding keeps the equations of a step from being solved, LSODA would repeat the step for ever, inside one
@@ -255,6 +236,3 @@ def _euclidean_norm(x: Floats) -> float:
     for i in range(x.size):
         total += x[i] * x[i]
     return math.sqrt(total)
-
-
-SOLVERS: dict[str, Any] = {"LSODA": LSODA, "BDF": BDF, "Radau": Radau, "RKC": RKC}

@@ -7,6 +7,7 @@ quantity, what to try.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,9 +16,8 @@ import numpy as np
 
 from snapdyn.core.memory import MOST_OF_A_RUN
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.clock import Clock
 from snapdyn.dynamics.integration.cvode import CVODESolver
-from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Plan, Request
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Clock, Plan, Request
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from snapdyn.dynamics.systems.base import System
 
@@ -47,9 +47,9 @@ def new_solver(plan: Plan, request: Request) -> Any:
     if method != "CVODE":
         import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
 
-        from snapdyn.dynamics.integration.scipy_solvers import SOLVERS
+        from snapdyn.dynamics.integration.scipy_solvers import LSODA, RKC
 
-        kind = SOLVERS.get(method) or getattr(scipy.integrate, method)
+        kind = {"LSODA": LSODA, "RKC": RKC}.get(method) or getattr(scipy.integrate, method)
 
     def begin(clock: Clock, start: float, state: Floats, end: float) -> Any:
         if method == "CVODE":
@@ -118,22 +118,9 @@ class SteppedSolver:
         piece = self._pieces.pop(0)
         clock = replace(self._clock, first=piece.first, last=piece.last)
         self._solver = self._begin(clock, start, state, self._clock.from_time(piece.end))
+        self.t, self.y = start, state
         self._interpolant: Callable[[Floats], Floats] | None = None
         self._is_at_start = True
-
-    @property
-    def t(self) -> float:
-        return float(self._solver.t)
-
-    @property
-    def t_old(self) -> float:
-        return float(self._solver.t_old)
-
-    @property
-    def y(self) -> Floats:
-        """State at `t`, (n,)."""
-        state: Floats = self._solver.y
-        return state
 
     @property
     def nfev(self) -> int:
@@ -143,7 +130,7 @@ class SteppedSolver:
         """Make steps and saves, as `DormandPrinceSolver.advance` does."""
         rows, row, place, last = len(saves.states), 0, 0, self.steps + most_steps
         while True:
-            ends = saves.at.size if self._is_at_end else int(np.searchsorted(saves.at, self._solver.t, side="right"))
+            ends = saves.at.size if self._is_at_end else int(np.searchsorted(saves.at, self.t, side="right"))
             part = saves.at[self.saved : min(ends, self.saved + rows - row)]
             if part.size:
                 saves.states[row : row + part.size] = self._states(part)[:, : saves.states.shape[1]]
@@ -169,12 +156,16 @@ class SteppedSolver:
         """Make one step; return the reason if it fails."""
         if self._solver.status == "finished":
             self._evaluations = self.nfev
-            self._next(self._solver.t, self._solver.y)
+            self._next(self.t, self.y)
         try:
-            reason: str | None = self._solver.step()
+            with warnings.catch_warnings():  # of a failure, which is reported with its time and quantity instead
+                warnings.simplefilter("ignore", UserWarning)  # LSODA
+                warnings.simplefilter("ignore", RuntimeWarning)  # BDF, Radau: a matrix is singular: the step is halved
+                reason: str | None = self._solver.step()
         except ValueError as error:  # of the rate, of a matrix that holds NaN, of a step that is repeated for ever
             return str(error)
-        if self._solver.status == "failed" or not np.isfinite(self._solver.y).all():
+        self.t_old, self.t, self.y = self.t, float(self._solver.t), self._solver.y
+        if self._solver.status == "failed" or not np.isfinite(self.y).all():
             return reason or "the state is not finite"
         self.steps, self._interpolant, self._is_at_start = self.steps + 1, None, False
         self._is_at_end = self._solver.status == "finished" and not self._pieces
@@ -182,9 +173,9 @@ class SteppedSolver:
 
     def _states(self, at: Floats) -> Floats:
         """States (N, size) at N increasing values of the integration variable up to the end of the last step."""
-        inside = 0 if self._is_at_start else int(np.searchsorted(at, self._solver.t))
-        states = np.empty((at.size, self._solver.y.size))
-        states[inside:] = self._solver.y
+        inside = 0 if self._is_at_start else int(np.searchsorted(at, self.t))
+        states = np.empty((at.size, self.y.size))
+        states[inside:] = self.y
         if inside:
             if self._interpolant is None:
                 self._interpolant = self._solver.dense_output()
@@ -235,6 +226,7 @@ class DormandPrinceSolver:
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, system.norm_weights)
         self.status = "running"
         self._next()
+        self._read()
 
     def _next(self) -> None:
         """Begin the next part of the run, at its first step."""
@@ -243,36 +235,12 @@ class DormandPrinceSolver:
         reals[kernel.FIRST], reals[kernel.LAST] = piece.first, piece.last
         self._work.counts[kernel.STARTED] = 0
 
-    @property
-    def t(self) -> float:
-        return float(self._work.reals[kernel.TAU])
-
-    @property
-    def t_old(self) -> float:
-        return float(self._work.reals[kernel.TAU_OLD])
-
-    @property
-    def y(self) -> Floats:
-        """State at `t`, (n,); the second step from here overwrites it."""
-        return self._work.vectors[self._work.where[kernel.STATE]]
-
-    @property
-    def steps(self) -> int:
-        return int(self._work.counts[kernel.STEPS])
-
-    @property
-    def saved(self) -> int:
-        """Number of times saved since t = 0."""
-        return int(self._work.counts[kernel.SAVED])
-
-    @property
-    def sampled(self) -> int:
-        """Number of samples taken since t = 0."""
-        return int(self._work.counts[kernel.SAMPLED])
-
-    @property
-    def nfev(self) -> int:
-        return int(self._work.counts[kernel.EVALUATIONS])
+    def _read(self) -> None:
+        """Take over where the last step begins and ends, and what is counted since t = 0."""
+        work = self._work
+        self.t, self.t_old = work.reals[: kernel.TAU_OLD + 1].tolist()
+        self.steps, self.nfev, self.saved, _, _, self.sampled = work.counts.tolist()
+        self.y: Floats = work.vectors[work.where[kernel.STATE]]  # (n,); the second step from here overwrites it
 
     def advance(self, saves: kernel.Rows, most_steps: int, samples: kernel.Rows = NO_SAMPLES) -> str | None:
         """Make steps until the end, for `most_steps` steps, or until rows are full.
@@ -291,16 +259,17 @@ class DormandPrinceSolver:
         str or None
             Why the solver failed.
         """
-        saved, sampled = self.saved, self.sampled
+        saved, sampled, counts = self.saved, self.sampled, self._work.counts
         outcome = self._advance(self._arguments, self._work, saves, samples, most_steps)
         while outcome == kernel.FINISHED and self._pieces:
             self._next()
-            done, full = self.saved - saved, self.sampled - sampled
+            done, full = counts[kernel.SAVED] - saved, counts[kernel.SAMPLED] - sampled
             if samples.at.size and full == samples.at.size:
                 break  # the next call samples the next part
             left = kernel.Rows(saves.at, saves.states[done:], saves.losses[done:])
             more = kernel.Rows(*(each[full:] for each in samples))
             outcome = self._advance(self._arguments, self._work, left, more, most_steps)
+        self._read()
         if outcome == kernel.FINISHED and not self._pieces:
             self.status = "finished"
         elif outcome in REASONS:

@@ -6,40 +6,21 @@ import math
 from typing import NamedTuple
 
 from snapdyn.dynamics.kernels.compilation import EXACT, Bools, Floats, Ints, kernel
-from snapdyn.dynamics.kernels.elementary import softmax_error
 from snapdyn.dynamics.kernels.law import Structure, attention
 
 
 @kernel(fastmath=EXACT)
-def frozen_decoder(
-    state, out, mixing, prior, own, number, eta_Y, logits
-):  # fmt: skip
-    """Write dC/dt to `out` (t counts batch-size-1 steps); return the loss -sum_n p_n ln alpha_n[next].
+def modified_flow(state, out, prior, V, eta_Y):
+    """Write the rate of the modified flow (8)/(26) to `out` (t counts batch-size-1 steps).
 
-    With the decoder inputs f_n, the columns of F, fixed and Y(0) = 0, Y = F B C, where C (S, columns) has rows
-    C_n' = eta_Y p_n (e_n - alpha_n). Let G = F^T F. In the original flow B = I, and the logits are W = F^T Y = G C. In
-    the modified flow B = I - E' = G^{-1}, and the logits are C. `mixing` (S, S) is G in the original flow and I in the
-    modified flow; `own` (S,) are the outputs of the next tokens, `number` (columns,) says how many outputs a column
-    stands for; `logits` (columns,) is scratch.
+    With the decoder inputs f_n, the columns of F, fixed and Y(0) = 0, Y = F (I - E') C, and the logits F^T Y are C
+    (S, outputs), whose rows obey C_n' = eta_Y p_n (e_n - alpha_n). `state` has, for each different prior p_n, the
+    values on the next token and on every other output.
     """
-    C = state.reshape((-1, number.size))
-    dC = out.reshape((-1, number.size))
-    loss = 0.0
     for n in range(prior.size):
-        for j in range(number.size):
-            logits[j] = 0.0
-        for k in range(prior.size):
-            weight = mixing[n, k]
-            if weight != 0.0:
-                row = C[k]
-                for j in range(number.size):
-                    logits[j] += weight * row[j]
-        loss += prior[n] * softmax_error(logits, own[n], number)
-        rate = eta_Y * prior[n]
-        target = dC[n]
-        for j in range(number.size):
-            target[j] = rate * logits[j]
-    return loss
+        out[2 * n] = eta_Y * prior[n] * (V - 1.0) / (V - 1.0 + math.exp(state[2 * n] - state[2 * n + 1]))
+        out[2 * n + 1] = -out[2 * n] / (V - 1.0)
+    return 0.0
 
 
 @kernel(fastmath=EXACT)

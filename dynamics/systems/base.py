@@ -101,9 +101,7 @@ class System(ABC):
     eta_Y: float = 1.0
     eta_Z: float = 0.0
     norm_weights: Floats | None = None
-    # Systems with one value for all that stay equal (`systems.reduction`) say whether logits share values of the state
-    # (`value_of_z` says which), and whether a run keeps these values only, those of one class of each kind.
-    shares_logits: bool = False
+    # Whether a run keeps one value for all that stay equal (`systems.reduction`), those of one class of each kind.
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
     reducible: ClassVar[bool] = False
@@ -146,18 +144,11 @@ class System(ABC):
             A vector is not a contiguous float64 array of shape (size,).
         """
         for vector in vectors:
-            if not (
-                isinstance(vector, np.ndarray)
-                and vector.dtype == np.float64
-                and vector.shape == (self.size,)
-                and vector.flags.c_contiguous
-            ):
-                received = (
-                    f"{vector.dtype} of shape {vector.shape}" if isinstance(vector, np.ndarray) else shown(vector)
-                )
+            received = getattr(vector, "dtype", None), getattr(vector, "shape", None)
+            if received != (np.float64, (self.size,)) or not vector.flags.c_contiguous:
                 raise InputError(
                     f"expected contiguous float64 arrays of shape ({self.size},) for state and rate of {self.name}, "
-                    f"received {received}; start from system.initial_state() and np.empty(system.size)"
+                    f"received {shown(vector)}; start from system.initial_state() and np.empty(system.size)"
                 )
 
     def full_state(self, state: Floats) -> Floats:
@@ -241,7 +232,7 @@ class System(ABC):
         """The `invariants` that are linear in the state, by name, for states (..., size).
 
         A run that violates one of them by more than rounding and the tolerance explain has failed
-        (`integration.conserved_sums`). Other invariants are reported and not judged.
+        (`integration.recorder`). Other invariants are reported and not judged.
         """
         return {}
 

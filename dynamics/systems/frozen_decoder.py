@@ -8,21 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import flag, positive
-from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, require_independent
-from snapdyn.dynamics.kernels.decoder import frozen_decoder
-from snapdyn.dynamics.kernels.dormand_prince import Integrator, integrator_of
-from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes, require_one_class_per_next_token
-from snapdyn.dynamics.systems.layout import start_key
+from snapdyn.dynamics.kernels.decoder import modified_flow
+from snapdyn.dynamics.kernels.dormand_prince import integrator_of
+from snapdyn.dynamics.systems.base import ConservedSum, checked_classes, require_one_class_per_next_token
+from snapdyn.dynamics.systems.mean_field import MeanField
 
 
-class FrozenDecoder(System):
+class FrozenDecoder(MeanField):
     """Eq. (7), or with `modified` Eq. (8)/(26), in expectation over classes, from Y(0) = 0.
 
     Original: Y' = eta_Y sum_n p_n f_n (e_n - alpha_n)^T. Modified: f_n is replaced by f_n - F E' e_n in the
-    update, which decouples the rows of W = F^T Y (Lemma 3). With C (S, columns), Y = F C (original) or Y = F (I - E') C
-    (modified). In the original flow the state is C. In the modified flow nothing couples the classes, so that the state
-    has two values of C for each different prior: on the class's own next token, and on every other output.
+    update, which decouples the rows of W = F^T Y (Lemma 3). The original flow is the mean field with eta_Z = 0, and has
+    its state. In the modified flow, Y = F (I - E') C with C (S, columns), and nothing couples the classes, so that the
+    state has two values of C for each different prior: on the class's own next token, and on every other output.
 
     Parameters
     ----------
@@ -49,8 +48,10 @@ class FrozenDecoder(System):
     array([3.0635, 0.0456])
     """
 
-    compiled = integrator_of(frozen_decoder, frozen_decoder)
+    compiled = MeanField.compiled
     reducible = True
+    carries_quotient = False
+    modified = False
 
     def __init__(
         self,
@@ -60,75 +61,76 @@ class FrozenDecoder(System):
         z_initial: ArrayLike | None = None,
         residual: bool = False,
     ) -> None:
+        if flag("modified", modified) and type(self) is FrozenDecoder:
+            self.__class__ = ModifiedFlow  # it has another state
         self.classes: SequenceClasses = checked_classes(classes)
-        self.eta_Y = positive("eta_Y", eta_Y)
-        self.z_initial: Floats = classes.check_z(z_initial)
-        self.start_key = start_key(self.z_initial)
-        self.modified, self.residual = flag("modified", modified), flag("residual", residual)
-        self.parameters = {"eta_Y": self.eta_Y, "modified": self.modified, "residual": self.residual}
+        self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), 0.0
+        self.z_initial = classes.check_z(z_initial)
+        self.residual = flag("residual", residual)
+        self.parameters = {"eta_Y": self.eta_Y, "modified": bool(modified), "residual": self.residual}
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._require_indices()
+
+    def extra(self, state: Floats) -> dict[str, Floats]:
+        # Entry n of w_n = Y^T f_n.
+        inputs = self.classes.decoder_inputs(self.z_initial, self.residual)
+        column = np.repeat(self.classes.next_index, np.diff(inputs.indptr))
+        own = state.take(self.value_of_decoder[self.layout.row_of_token[inputs.indices], column], axis=-1)
+        return {"own_logit": np.add.reduceat(own * inputs.data, inputs.indptr[:-1], axis=-1)}
+
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        return {"row sum of Y": super().invariants(state)["row sum of Y"]}
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        return {"row sum of Y": super().conserved_sums(state)["row sum of Y"]}
+
+
+class ModifiedFlow(FrozenDecoder):
+    """The modified flow of `FrozenDecoder`."""
+
+    compiled = integrator_of(modified_flow)
+    modified = True
+
+    def _lay_out(self) -> None:
+        classes = self.classes
+        require_one_class_per_next_token(classes, "the modified flow")
         self._inputs = classes.decoder_inputs(self.z_initial, self.residual)
-        self._gram = G = classes.gram(self.z_initial, self.residual)
-        if self.modified:
-            require_one_class_per_next_token(classes, "the modified flow")
-            require_independent(G)
-        others = classes.vocab_size - classes.next_tokens.size
+        self._gram = classes.gram(self.z_initial, self.residual)
+        require_independent(self._gram)
+        self._prior, self._of_class, self._number = np.unique(classes.prior, return_inverse=True, return_counts=True)
+        others = classes.vocab_size > classes.num_classes
         self.output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
         columns = self.output_token.size
-        self.columns = np.ones(columns)
-        self.columns[-1] = max(others, 1)
-        self._constants: tuple[Any, ...] = (G, classes.prior, classes.next_index, self.columns, self.eta_Y)
-        if self.modified:
-            prior, self._of_class, self._number = np.unique(classes.prior, return_inverse=True, return_counts=True)
-            own = np.zeros(prior.size, np.int64)
-            number = np.array([1.0, classes.vocab_size - 1.0])
-            self._constants = (np.eye(prior.size), prior, own, number, self.eta_Y)
-            copies = np.outer(self._number / classes.num_classes, [1.0, columns - 1.0]) / columns
-            self.norm_weights = copies.ravel()
-        self.size = self._constants[3].size * self._constants[1].size
-        self._arguments = self.kernel_arguments()
+        self.norm_weights = np.outer(self._number / classes.num_classes, [1.0, columns - 1.0]).ravel() / columns
+        self.size = 2 * self._prior.size
+
+    @property
+    def name(self) -> str:
+        return FrozenDecoder.__name__
 
     @property
     def multiplications(self) -> float:
-        G, _, _, number, _ = self._constants
-        return (
-            super().multiplications + 2.0 * G.size * number.size
-        )  # the outputs, and their products with the Gram matrix
-
-    @property
-    def integrator(self) -> Integrator | None:
-        compiled = super().integrator
-        # Classes of one prior count in the loss.
-        return compiled._replace(knows_loss=not self.modified) if compiled else None
+        return 50.0 * self.size
 
     def initial_state(self) -> Floats:
         return np.zeros(self.size)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
-        return *self._constants, scratch(self._constants[3].size)
+        return self._prior, float(self.classes.vocab_size), self.eta_Y
 
-    def write_rate(self, state: Floats, out: Floats) -> float:
+    def write_rate(self, state: Floats, out: Floats) -> None:  # type: ignore[override]
         self.check_values(state, out)
-        return frozen_decoder(state, out, *self._arguments)
+        modified_flow(state, out, *self.kernel_arguments())
 
     def loss(self, state: Floats) -> float:
-        if self.modified:
-            self.check_values(state)
-            prior, others = self._constants[1], self._constants[3][1]
-            return float((self._number * prior) @ np.log1p(others * np.exp(state[1::2] - state[::2])))
-        return self.write_rate(state, np.empty_like(state))
+        self.check_values(state)
+        others = self.classes.vocab_size - 1.0
+        return float((self._number * self._prior) @ np.log1p(others * np.exp(state[1::2] - state[::2])))
 
-    def _coefficients(self, state: Floats) -> Floats:
-        """C of states (..., size): (..., S, columns)."""
-        if not self.modified:
-            return state.reshape(*state.shape[:-1], self.classes.num_classes, -1)
-        is_other = np.arange(self.output_token.size) != self.classes.next_index[:, None]
-        return state.take(2 * self._of_class[:, None] + is_other, axis=-1)
-
-    def _sums(self, state: Floats) -> Floats:
-        """Sums of C over all outputs, (..., S)."""
-        if not self.modified:
-            return self._coefficients(state) @ self.columns
-        return (state[..., ::2] + self._constants[3][1] * state[..., 1::2]).take(self._of_class, axis=-1)
+    def full_state(self, state: Floats) -> Floats:
+        return state
 
     @property
     def num_logit_values(self) -> int:
@@ -139,36 +141,30 @@ class FrozenDecoder(System):
         return np.broadcast_to(start, (*state.shape[:-1], start.size))
 
     def extra(self, state: Floats) -> dict[str, Floats]:
-        if self.modified:
-            return {"own_logit": state[..., ::2].take(self._of_class, axis=-1)}
-        # Not a matrix product: the last bits of a large one depend on the number of threads of BLAS.
-        own = self._coefficients(state)[..., self.classes.next_index]
-        return {"own_logit": np.einsum("nk,...kn->...n", self._gram, own)}
+        return {"own_logit": state[..., ::2].take(self._of_class, axis=-1)}
 
     def decoder(self, state: Floats) -> Floats:
-        C = self._coefficients(state)
-        return np.asarray(self._inputs.T @ (np.linalg.solve(self._gram, C) if self.modified else C))
-
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        sums = self._sums(state)
-        if self.modified:
-            sums = np.asarray(np.linalg.solve(self._gram, sums[..., None])[..., 0], dtype=np.float64)
-        return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
-
-    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        S, sums = self.classes.num_classes, self._sums(np.abs(state))
-        if self.modified:
-            sums = sums @ np.abs(np.linalg.inv(self._gram))
-        scale = np.asarray((sums @ abs(self._inputs)).max(axis=-1))
-        return {"row sum of Y": ConservedSum(self.output_token.size + S, S * float(self.columns.sum()), scale)}
+        is_other = np.arange(self.output_token.size) != self.classes.next_index[:, None]
+        C = state.take(2 * self._of_class[:, None] + is_other, axis=-1)
+        return np.asarray(self._inputs.T @ np.linalg.solve(self._gram, C))
 
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return np.arange(self._inputs.shape[1]), self.output_token
 
+    def _sums(self, state: Floats) -> Floats:
+        """Sum of C over all outputs, for each class."""
+        return (state[..., ::2] + (self.classes.vocab_size - 1.0) * state[..., 1::2]).take(self._of_class, axis=-1)
+
+    def invariants(self, state: Floats) -> dict[str, Floats]:
+        sums = np.asarray(np.linalg.solve(self._gram, self._sums(state)[..., None])[..., 0], dtype=np.float64)
+        return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
+
+    def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
+        S, sums = self.classes.num_classes, self._sums(np.abs(state)) @ np.abs(np.linalg.inv(self._gram))
+        scale = np.asarray((sums @ abs(self._inputs)).max(axis=-1))
+        return {"row sum of Y": ConservedSum(self.output_token.size + S, float(S * self.classes.vocab_size), scale)}
+
     def value_name(self, index: int) -> str:
-        n, column = divmod(index, self._constants[3].size)
-        if self.modified:
-            output = "other output" if column else "next token"
-            return f"decoder coefficient of classes of prior {self._constants[1][n]:g}, {output}"
-        output = self.output_token[column]
-        return f"decoder coefficient of class {n}, output {output if output >= 0 else 'shared'}"
+        n, column = divmod(index, 2)
+        output = "other output" if column else "next token"
+        return f"decoder coefficient of classes of prior {self._prior[n]:g}, {output}"

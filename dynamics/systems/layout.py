@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.core.errors import InputError
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.law import LANES, Structure
@@ -17,7 +16,6 @@ from snapdyn.dynamics.kernels.law import LANES, Structure
 Bools = NDArray[np.bool_]
 
 NONE = -1
-MAY_LACK = ("query_row", "query_entry", "row_of_token")  # -1 where there is none
 
 
 @dataclass(frozen=True)
@@ -50,24 +48,6 @@ class Layout:
     row_of_token: Ints  # (max token id + 1,) row of each token, -1 where it has none
     output_token: Ints  # (num_columns,) output id of each column, -1 for the shared column
     last_column_multiplicity: float  # V - number of next tokens (1 when there is no shared column)
-
-    def __post_init__(self) -> None:
-        # Compiled code follows these numbers and checks none of them: this is the door through which they reach it.
-        entries, rows, slots = self.entry_row.size, self.num_rows, self.num_slots
-        below = {"indptr": entries + 1, "entry_row": rows, "entry_slot": slots, "slot_of_z": slots}
-        below |= {"column": self.num_columns, "query_row": rows, "query_entry": entries, "row_of_token": rows}
-        sizes = dict.fromkeys(("entry_slot", "entry_first", "log_p", "multiplicity"), entries)
-        sizes |= dict.fromkeys(("prior", "column", "query_row", "query_entry", "query_first"), self.indptr.size - 1)
-        arrays = vars(self)
-        wrong = [name for name, size in sizes.items() if arrays[name].size != size]
-        for name, bound in below.items():
-            if arrays[name].min() < -(name in MAY_LACK) or arrays[name].max() >= bound:
-                wrong.append(name)
-        if wrong or (self.indptr[1:] < self.indptr[:-1]).any():
-            raise InputError(
-                f"expected classes that are unchanged since they were built, received a changed P (wrong in the layout "
-                f"of the state: {', '.join(wrong)}); build new SequenceClasses instead"
-            )
 
     @property
     def num_slots(self) -> int:

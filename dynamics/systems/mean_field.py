@@ -65,7 +65,6 @@ class MeanField(System):
     array([3.526, 0.715, 0.028])
     """
 
-    shares_logits = True
     compiled = integrator_of(mean_field, mean_field)
     reducible = True
     quotient: KindsQuotient | None = None  # of a reduced system

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -21,11 +20,10 @@ from snapdyn.dynamics.systems.base import (
     checked_classes,
     require_one_class_per_next_token,
 )
-from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
-from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of
+from snapdyn.dynamics.systems.mean_field import MeanField
 
 
-class ModifiedDecoder(System):
+class ModifiedDecoder(MeanField):
     """Eq. (10) on the per-step clock: attention moves, and the decoder follows the modified flow for that attention.
 
     z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n . f_k) - f_k). Here gamma_n follows
@@ -58,9 +56,10 @@ class ModifiedDecoder(System):
     array([0.0124, 0.298 ])
     """
 
-    shares_logits = True
     compiled = integrator_of(modified_decoder)
     reducible = True
+    carries_quotient = False
+    decoder, decoder_ids = System.decoder, System.decoder_ids  # its state has h in place of Y
 
     def __init__(
         self,
@@ -72,84 +71,58 @@ class ModifiedDecoder(System):
     ) -> None:
         self.classes: SequenceClasses = checked_classes(classes)
         self.eta_Y, self.eta_Z = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-        choice("beta", beta, ("exact", "leading"))
-        self.beta = beta
-        self.z_initial: Floats = classes.check_z(z_initial)
-        self.start_key = start_key(self.z_initial)
+        self.beta = choice("beta", beta, ("exact", "leading"))
+        self.z_initial, self.residual = classes.check_z(z_initial), False
         self.parameters = {"eta_Y": self.eta_Y, "eta_Z": self.eta_Z, "beta": beta}
         require_one_class_per_next_token(classes, "ModifiedDecoder")
         require_independent(classes.gram(self.z_initial))
-        self.layout = L = build_layout(classes, self.z_initial)
-        S = classes.num_classes
-        row_indptr = np.concatenate([[0], np.cumsum(np.bincount(L.entry_row, minlength=L.num_rows))])
-        by_row = np.argsort(L.entry_row, kind="stable")
-        no_own, ones = np.zeros(by_row.size, np.bool_), np.ones(S)
-        self._set_form(L, L.slots(classes, self.z_initial), L.slot_of_z, np.arange(S), no_own, ones, row_indptr, by_row)
+        row = self.layout.entry_row
+        row_indptr = np.cumsum([0, *np.bincount(row, minlength=self.layout.num_rows)])
+        self._kind = np.arange(classes.num_classes)
+        no_own = np.zeros(row.size, np.bool_)
+        self._decouple(no_own, np.ones(classes.num_classes), row_indptr, np.argsort(row, kind="stable"))
 
-    def _set_form(
-        self,
-        form: Layout | KindsQuotient,
-        start: Floats,
-        value_of_z: Ints,
-        kind: Ints,
-        is_own: Bools,
-        number: Floats,
-        row_indptr: Ints,
-        row_entry: Ints,
-    ) -> None:
-        """Lay the state out for all classes, or for kinds of classes, `number` of each; `kind` (S,) is that of a class.
+    def _decouple(self, is_own: Bools, number: Floats, row_indptr: Ints, row_entry: Ints) -> None:
+        """Take the classes, or kinds of classes, that the form lists.
 
-        `row_entry` lists the entries of each token that several kinds, or several classes of a kind, have.
+        `is_own` says which entries are tokens of one class; `number` how many classes each kind has; and the entries of
+        shared tokens are row_entry, from row_indptr[r] to row_indptr[r + 1] those of the same token.
         """
-        self.form, self._start, self.value_of_z, self._kind = form, start, value_of_z, kind
-        self.size = form.num_slots + number.size
-        lists = form.lists
+        self.size = self.form.num_slots + number.size
+        lists = self.form.lists
         self._decoupled = Decoupled(
             lists=lists._replace(value=None),
             kind=np.repeat(np.arange(number.size), np.diff(lists.indptr)),
             is_own=is_own,
             prior=lists.share / number,
             root=np.sqrt(number),
-            row_indptr=row_indptr.astype(np.int64),
+            row_indptr=row_indptr,
             row_entry=row_entry,
             V=float(self.classes.vocab_size),
             eta_Y=self.eta_Y,
             eta_Z=self.eta_Z,
             leading=self.beta == "leading",
         )
-        self._arguments = self.kernel_arguments()
 
-    def on_kinds(self, kinds: Kinds) -> ModifiedDecoder:
-        """This system with one value of z for all that stay equal, and one of V h for each kind."""
-        small, classes = copy.copy(self), self.classes
-        vars(small).pop("reductions", None)
-        quotient: KindsQuotient = classes.kept.get_or_make(
-            ("quotient", False), self.start_key, lambda: quotient_of(kinds, classes.vocab_size)
-        )
+    def _take_kinds(self, kinds: Kinds) -> None:
+        super()._take_kinds(kinds)
+        self._kind = kinds.members().kind
         shared = np.concatenate([kinds.entries(c)[0] for c in range(kinds.number.size)])
-        is_own = quotient.lists.slot >= kinds.first_own[0]
-        small._set_form(
-            quotient,
-            kinds.start,
-            logit_of_z(classes, kinds, self.z_initial),
-            kinds.members().kind,
+        is_own = self.form.lists.slot >= kinds.first_own[0]
+        self._decouple(
             is_own,
             kinds.number.astype(np.float64),
             np.cumsum([0, *np.bincount(shared, minlength=kinds.like_shared.size)]),
             np.flatnonzero(~is_own)[np.argsort(shared, kind="stable")],
         )
         copies = np.concatenate([kinds.copies, kinds.number])
-        small.norm_weights = copies / copies.sum()
-        return small
+        self.norm_weights = copies / copies.sum()
 
     @property
     def multiplications(self) -> float:
         # The Gram matrix, of each entry with each class, and the products and the inverse of C x C matrices.
         C = self._decoupled.prior.size
-        return super().multiplications + C * (self._decoupled.kind.size + 3.0 * C**2)
-
-    def initial_state(self) -> Floats:
-        return np.concatenate([self._start, np.zeros(self._decoupled.prior.size)])
+        return 50.0 * self.size + C * (self._decoupled.kind.size + 3.0 * C**2)
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         lists, C = self._decoupled, self._decoupled.prior.size
@@ -164,13 +137,6 @@ class ModifiedDecoder(System):
         u, V = state[self.form.num_slots :], self.classes.vocab_size
         return float(self.form.lists.share @ np.log1p((V - 1) * np.exp(-u)))
 
-    @property
-    def num_logit_values(self) -> int:
-        return self.form.num_slots
-
-    def z_support(self, state: Floats) -> Floats:
-        return state.take(self.value_of_z, axis=-1)
-
     def full_state(self, state: Floats) -> Floats:
         slots = np.empty(self.layout.num_slots, np.int64)
         slots[self.layout.slot_of_z] = self.value_of_z
@@ -180,13 +146,13 @@ class ModifiedDecoder(System):
         return {"h": state.take(self.form.num_slots + self._kind, axis=-1) / self.classes.vocab_size}
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
-        change = state[..., : self.form.num_slots] - self._start
+        change = state[..., : self.form.num_slots] - self.initial_logits
         return {"row sum of Z": np.abs(self.form.sums_of_z(change)).max(axis=-1)}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         slots, tokens = self.form.num_slots, self.classes.num_tokens
         lead = np.abs(state[..., slots:]).max(axis=-1)
-        logits = self.form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self._start)).max(axis=-1)
+        logits = self.form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self.initial_logits)).max(axis=-1)
         scale = logits + self.rate_ratio * (1.0 + lead) ** 2
         return {"row sum of Z": ConservedSum(tokens + self.classes.num_classes, float(tokens), scale)}
 

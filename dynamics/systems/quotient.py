@@ -22,15 +22,14 @@ from snapdyn.dynamics.kernels.law import LANES, Structure
 if TYPE_CHECKING:
     from snapdyn.dynamics.systems.layout import Layout
 
-SMALL_TABLE = 10_000  # numbers; products with a sparse matrix cost ten microseconds in Python
 BYTES_PER_TERM = 50.0  # a whole and a real number, and copies while they are made
 
 
 class RowSums(NamedTuple):
     """Matrices that give the different row sums of z and of Y, and the number of tokens that have a row of Y."""
 
-    z: scipy.sparse.csr_array | Floats  # (types of queries, num_slots): number of tokens
-    y: scipy.sparse.csr_array | Floats  # (different rows, values of Y): number of outputs
+    z: scipy.sparse.csr_array  # (types of queries, num_slots): number of tokens
+    y: scipy.sparse.csr_array  # (different rows, values of Y): number of outputs
     tokens: Floats  # (different rows,)
 
 
@@ -78,24 +77,9 @@ class KindsQuotient(NamedTuple):
         """Sums over all tokens of a query of each type, (..., T), of the different logits (..., num_slots)."""
         return np.asarray((self.sums.z @ values.T).T)
 
-    def value_name(self, index: int, classes: SequenceClasses) -> str:
-        """Name of a state value, for messages."""
-        kinds, C = self.kinds, self.kinds.number.size
-        tokens = [f"shared token of P = {', '.join(f'{p:g}' for p in column)}" for column in kinds.shared.T]
-        tokens += [f"own token of kind {c}, P = {p:g}" for c, own in enumerate(kinds.own) for p in own.probability]
-        if index < kinds.first_own[0]:
-            t, g = np.argwhere(kinds.slot_of_shared == index)[0]
-            return f"z[{tokens[g]}, queries of type {t}]"
-        G = kinds.like_shared.size
-        if index < kinds.num_slots:
-            return f"z[{tokens[G + index - kinds.first_own[0]]}]"
-        tokens += [f"query token of type {t}" for t in range(len(self.y_query))]
-        shared = np.pad(self.y_shared, ((0, 0), (1, C)), constant_values=NONE)
-        of_query = np.pad(self.y_query, ((0, 0), (1, 0)), constant_values=NONE)
-        row, output = np.argwhere(np.concatenate([shared, self.y_own, of_query]) == index)[0]
-        others = [f"next token of another class of kind {c}" for c in range(C)]
-        names = ["own next token", *others, "other output", *(f"{name} in the same query" for name in others)]
-        return f"Y[{tokens[row]}, {names[output]}]"
+    def value_name(self, index: int, _: SequenceClasses) -> str:
+        """What a value stands for, for messages."""
+        return f"{'z' if index < self.num_slots else 'Y'} (value {index} of the reduced system)"
 
 
 def bytes_of_quotient(kinds: Kinds, residual: bool) -> float:
@@ -197,10 +181,9 @@ def _row_sums(kinds: Kinds, rows: list[tuple[Floats, Floats]]) -> RowSums:
     return RowSums(_table(query_type, tokens), _table(row, np.concatenate(outputs)), np.array(number))
 
 
-def _table(row: Ints, weight: Floats) -> scipy.sparse.csr_array | Floats:
-    """Matrix that sums values by rows; each value belongs to one row."""
-    table = scipy.sparse.csr_array((weight, (row, np.arange(row.size))))
-    return np.asarray(table.toarray()) if np.prod(table.shape) <= SMALL_TABLE else table
+def _table(row: Ints, weight: Floats) -> scipy.sparse.csr_array:
+    """Table with one entry a column: its row and its weight."""
+    return scipy.sparse.csr_array((weight, (row, np.arange(row.size))))
 
 
 def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Ints:
@@ -211,24 +194,19 @@ def logit_of_z(classes: SequenceClasses, kinds: Kinds, z_initial: Floats) -> Int
     return values
 
 
-def places_of_outputs(classes: SequenceClasses, quotient: KindsQuotient, num_columns: int) -> Ints:
-    """Column of `y_own` for each output as seen by each class, (S, num_columns); own next tokens not yet separate."""
-    kind, C = quotient.kinds.members().kind, quotient.kinds.number.size
-    by_output = np.argsort(classes.next_index)
-    places = np.append(1 + kind[by_output], 1 + C)[:num_columns]
-    query = np.append(classes.query_index[by_output], NONE)[:num_columns]
-    return np.asarray(places + (C + 1) * quotient.residual * (query == classes.query_index[:, None]))
-
-
 def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQuotient, logit: Ints) -> Ints:
     """Index in the state of each value of Y, (rows, columns) of the full layout; `logit` comes from `logit_of_z`."""
-    kinds, members, L = quotient.kinds, quotient.kinds.members(), layout
-    places = places_of_outputs(classes, quotient, L.num_columns)
+    kinds, members, L, C = quotient.kinds, quotient.kinds.members(), layout, quotient.kinds.number.size
+    # Where the outputs of the columns stand in the rows of `y_own`, for each class (but for its own next token).
+    by_output = np.argsort(classes.next_index)
+    query = np.append(classes.query_index[by_output], NONE)[: L.num_columns]
+    in_query = quotient.residual * (query == classes.query_index[:, None])
+    places = np.append(1 + members.kind[by_output], 1 + C)[: L.num_columns] + (C + 1) * in_query
     values = np.empty((L.num_rows, L.num_columns), np.int64)
     shared = members.shared[L.row_token[L.entry_row]]
     in_shared = np.flatnonzero(shared >= 0)
     # The kind of each output, or the number of kinds.
-    columns = np.append(members.kind[np.argsort(classes.next_index)], kinds.number.size)[: L.num_columns]
+    columns = np.append(members.kind[by_output], C)[: L.num_columns]
     values[L.entry_row[in_shared]] = quotient.y_shared[shared[in_shared]][:, columns]
     slot = np.empty(L.num_slots, np.int64)
     slot[L.slot_of_z] = logit

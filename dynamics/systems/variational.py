@@ -110,6 +110,9 @@ class SensitivitySystem(System):
         # A product with the Jacobian takes as long as two evaluations of the rate.
         return (1.0 + 2.0 * len(self.directions)) * self.base.multiplications
 
+    def jump_times(self, t_end: float) -> Floats:
+        return self.base.jump_times(t_end)
+
     def write_rate(self, state: Floats, out: Floats) -> float | None:
         return self.write_rate_at(0.0, state, out)
 

@@ -26,8 +26,7 @@ from snapdyn.core.errors import InputError, choice, existing_file, shown, text
 from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
-from snapdyn.dynamics.files.csv_rows import csv_rows
-from snapdyn.dynamics.files.npz import npz_names, read_npz
+from snapdyn.dynamics.files.foreign import csv_rows, npz_names, read_npz
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.traces.trace import AXES, Trace
 from snapdyn.dynamics.training.steps import Schedule
@@ -40,6 +39,7 @@ STEPS = ("step", "global_step")
 TIMES = ("wall time", "relative time (wall)", "relative time (process)", "_runtime", "_timestamp", "_step")
 EXTREMES = ("__MIN", "__MAX", "__STEP")
 LONG_COLUMNS = {"step", "seed", "quantity", "class", "token", "value"}
+EXAMPLE = "for example columns={'step': 'Step', 'loss': 'train/loss'}"
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 FORMATS = (
     "a csv, JSON lines (.jsonl, .ndjson, .json), npz or netCDF (.nc) file, or an event file of TensorBoard "
@@ -179,8 +179,8 @@ def _checked_columns(columns: Any) -> dict[str, str]:
     """The map of columns of `read_trace`, checked."""
     if not isinstance(columns, Mapping) or not columns.keys() & AXES.keys():
         raise InputError(
-            f"expected columns as a map with one or more of {', '.join(AXES)}, received {shown(columns)}; write for "
-            "example {'step': 'Step', 'loss': 'train/loss'}"
+            f"expected columns as a map with one or more of {', '.join(AXES)}, received {shown(columns)}; write "
+            f"{EXAMPLE}"
         )
     for key, template in columns.items():
         choice("each key of columns", key, ("step", "seed", *AXES))
@@ -302,8 +302,7 @@ def _places(
     def refused(received: str) -> InputError:
         return InputError(
             f"expected columns step, seed, loss, entropy_n and attention_n_l (class n, token l) in {path.name}, each "
-            f"with one meaning, received {received}; rename it, or say which columns to read, as columns="
-            f"{_map_of(names)}"
+            f"with one meaning, received {received}; rename it, or say which of {shown(names)} to read, {EXAMPLE}"
         )
 
     if columns is None:
@@ -353,26 +352,11 @@ def _places(
     return step, seed, places
 
 
-def _map_of(names: list[str]) -> dict[str, str]:
-    """A map of columns that fits the names, as an example."""
-    example = {"step": next((name for name in names if "step" in name.lower()), "step")}
-    for quantity, axes in AXES.items():
-        for name in names:
-            start, word, end = re.split(f"({quantity}|$)", name, maxsplit=1, flags=re.IGNORECASE)
-            for placeholder in ("{n}", "{l}")[: len(axes) - 1]:
-                end = re.sub(r"(?<!\{)\d+", placeholder, end, count=1)
-            if word and end.count("{") == len(axes) - 1:
-                example[quantity] = re.sub("^.+? - ", "{seed} - ", start) + word + end
-                break
-    others = [name for name in names if name != example["step"]] or ["train/loss"]
-    return example if len(example) > 1 else {**example, "loss": others[-1]}
-
-
 def _require_column(path: Path, names: list[str], key: str, name: str) -> None:
     if name not in names:
         raise InputError(
-            f"expected a column {name} ({key}) in {path.name}, received {shown(names)}; add it, or name another one "
-            f"with columns={_map_of(names)}"
+            f"expected a column {name} ({key}) in {path.name}, received {shown(names)}; add it, or name another one, "
+            f"{EXAMPLE}"
         )
 
 

@@ -16,8 +16,7 @@ from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import entropy_of
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.dynamics.systems.base import checked_classes
-from snapdyn.dynamics.traces.clock import TraceClock
-from snapdyn.dynamics.training.steps import Schedule, checked_schedule
+from snapdyn.dynamics.training.steps import Schedule, TraceClock, checked_schedule
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import list_of, optional_function, whole
+from snapdyn.core.errors import (
+    InputError,
+    choice,
+    finite_array,
+    flag,
+    flag_or,
+    list_of,
+    optional_function,
+    positive,
+    shown,
+    whole,
+)
 from snapdyn.core.memory import require_memory, scratch
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
@@ -21,12 +34,232 @@ from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.law import WORK_ROWS
 from snapdyn.dynamics.kernels.rules import Descent, Update
 from snapdyn.dynamics.kernels.sgd import Classes, Record, Scratch, descent_steps, row_sums, sgd_steps
-from snapdyn.dynamics.rules import Optimizer
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
+from snapdyn.dynamics.systems.base import checked_classes
+from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
-from snapdyn.dynamics.training.settings import Init, SGDSettings, seed_list
+from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+
+STARTS = ("zeros", "uniform")
+MOST_STEPS = 10_000_000  # when every step is recorded
+MOST_STEPS_WITH_RECORD = 1_000_000_000
+LARGEST_BATCH = 1_000_000
+MOST_SEEDS = 1_000_000
+LARGEST_DECODER = 100_000_000  # values, 0.8 GB per run
+
+Init = str | Mapping[str, ArrayLike] | tuple[ArrayLike, ArrayLike]
+
+
+@dataclass(frozen=True, eq=False)
+class SGD:
+    """One training run: Eqs. (3)-(4) on batches of drawn sequences, validated at construction.
+
+    Parameters
+    ----------
+    classes : SequenceClasses
+    eta_Y : float
+        Learning rate of Y, per step.
+    eta_Z : float
+        Learning rate of z, per step.
+    steps : int
+        Number of updates.
+    batch_size : int or None
+        Sequences per step. None: the gradient of the expectation over classes, which is deterministic
+        gradient descent and requires seq_len=None.
+    seq_len : int or None
+        Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on T.
+    momentum : float
+        Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
+    optimizer : {"sgd", "adam", "sign"}, rule, or pair of them
+        A rule of descent (`GradientDescent`, `Adam`, `SignDescent`), its name, or a pair (rule of Y, rule of z).
+        A rule has its momentum itself: `momentum` is that of "sgd".
+    init : str, mapping or tuple
+        Start. "zeros": the outputs that are no class's next token share one column, so that the cost does not
+        depend on V. "uniform": both Y and z are drawn from +-1/sqrt(V). A mapping {"Y": (rows, V), "z": (Q, M)}
+        or a tuple (Y, z) gives arrays; a missing one is zero. Rows of Y are token ids below M (with the residual
+        connection, below max(M, largest query id + 1)).
+    seed : int
+        Each seed has its own random streams, one for the start and one for the data.
+    record : array_like of int, optional
+        Increasing steps in 0..steps at which the state is kept; "i" is the state after i updates, with the
+        loss of the batch drawn next. Default: all.
+    residual : bool
+        Decoder input (f + e_psi(n))/|f + e_psi(n)|; the query token is a row of Y.
+    save_decoder : bool
+        Keep Y as well (records x rows x columns numbers).
+    reduce : "auto", True or False
+        Descend on one value in place of all that stay equal by symmetry (docs/how_to/numerics.md). This needs
+        batch_size=None and Y(0) = 0; steps equal those of the full state up to rounding. "auto" reduces runs of 100
+        steps or more, if `integrate` would reduce the mean field. `trajectory.stats` gives "state_size" and
+        "full_state_size".
+    schedule : (steps,) array_like or callable, optional
+        Multipliers s_i of both rates, finite and at least 0, or a function that returns them for the array of steps
+        0..steps-1; default 1. With momentum v <- momentum v + d, x <- x - eta s_i v, as in PyTorch.
+
+    Raises
+    ------
+    InputError
+        One sentence that says what was expected, what was received and what to do.
+
+    See Also
+    --------
+    sgd : Train at once, with one seed or several.
+    sgd_runs : Train many runs on all cores.
+
+    Examples
+    --------
+    >>> import snapdyn as sd
+    >>> run = sd.SGD(sd.syn_small(), eta_Y=0.5, eta_Z=0.5, steps=100, batch_size=8, record=[0, 100])
+    >>> run.run().t
+    array([  0., 100.])
+    """
+
+    classes: SequenceClasses
+    eta_Y: float
+    eta_Z: float
+    steps: int
+    batch_size: int | None = 1
+    seq_len: int | None = None
+    momentum: float = 0.0
+    optimizer: Optimizer = "sgd"
+    init: Init = "zeros"
+    seed: int = 0
+    record: ArrayLike | None = None
+    residual: bool = False
+    save_decoder: bool = False
+    reduce: bool | str = "auto"
+    schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        def store(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        checked_classes(self.classes)
+        for name in ("eta_Y", "eta_Z"):
+            store(name, positive(name, getattr(self, name)))
+        for name in ("residual", "save_decoder"):
+            store(name, flag(name, getattr(self, name)))
+        store("steps", whole("steps", self.steps, 0, MOST_STEPS if self.record is None else MOST_STEPS_WITH_RECORD))
+        if self.batch_size is not None:
+            store("batch_size", whole("batch_size", self.batch_size, 1, LARGEST_BATCH))
+        if self.seq_len is not None:
+            store("seq_len", whole("seq_len", self.seq_len, 1, LONGEST_SEQUENCE, "give None for infinite sequences"))
+            if self.batch_size is None:
+                raise InputError(
+                    f"expected seq_len=None with batch_size=None (the gradient of the expectation takes infinite "
+                    f"sequences), received seq_len={self.seq_len}; give a batch_size or drop seq_len"
+                )
+        rules = rules_of_layers(self.optimizer, self.momentum)
+        named = optimizer_as_json(rules)
+        store("optimizer", named if isinstance(named, str) else rules)
+        store("momentum", rules[0].numbers.beta1 if named == GradientDescent.name else 0.0)
+        store("seed", whole("seed", self.seed, 0))
+        store("reduce", flag_or("reduce", self.reduce, "auto"))
+        record = self.record
+        store("record", np.arange(self.steps + 1) if record is None else checked_record(record, self.steps))
+        store("schedule", checked_schedule(self.schedule, self.steps))
+        store("init", self._checked_init())
+        if self.reduce is True and not (self.batch_size is None and self.decoder_starts_at_zero):
+            raise InputError(
+                f"expected batch_size=None and Y(0) = 0 for reduce=True (draws break symmetries), received batch_size="
+                f"{self.batch_size}{'' if self.decoder_starts_at_zero else ' and another Y(0)'}; use reduce='auto'"
+            )
+
+    def run(self) -> Trajectory:
+        """Train and return the trajectory.
+
+        Returns
+        -------
+        Trajectory
+            As `sgd` returns it; Ctrl-C returns what was recorded until then.
+        """
+        return sgd_runs([self])[0]
+
+    def with_seed(self, seed: int) -> Self:
+        """The same settings with another seed, which is checked; the others are not checked again."""
+        other = copy.copy(self)
+        object.__setattr__(other, "seed", seed)
+        return other
+
+    @property
+    def rules(self) -> tuple[DescentRule, DescentRule]:
+        """Rules of Y and of z."""
+        return rules_of_layers(self.optimizer, self.momentum)
+
+    @property
+    def num_decoder_rows(self) -> int:
+        """Rows of Y when it is given or drawn: M, or with the residual max(M, largest query id + 1)."""
+        classes = self.classes
+        return max(classes.num_tokens, int(classes.query.max()) + 1) if self.residual else classes.num_tokens
+
+    @property
+    def decoder_starts_at_zero(self) -> bool:
+        """Whether Y(0) = 0: all outputs that are no next token then share one column of Y."""
+        return self.init == "zeros" or (isinstance(self.init, dict) and "Y" not in self.init)
+
+    def _checked_init(self) -> str | dict[str, Floats]:
+        init = self.init
+        if isinstance(init, str):
+            choice("init", init, STARTS)
+            values = self.num_decoder_rows * self.classes.vocab_size
+            if init == "uniform" and values > LARGEST_DECODER:
+                raise InputError(
+                    f"expected at most {LARGEST_DECODER} values of Y with init='uniform', received "
+                    f"{values} ({self.num_decoder_rows} tokens x V = {self.classes.vocab_size}); start from zeros"
+                )
+            return init
+        if isinstance(init, tuple) and len(init) == 2:
+            init = {"Y": init[0], "z": init[1]}
+        if not isinstance(init, Mapping) or not set(init) <= {"Y", "z"}:
+            received = sorted(map(str, init)) if isinstance(init, Mapping) else type(init).__name__
+            raise InputError(
+                f"expected init as 'zeros', 'uniform', arrays {{'Y': ..., 'z': ...}} or a tuple (Y, z), "
+                f"received {received}"
+            )
+        arrays = {}
+        if "z" in init:
+            arrays["z"] = self.classes.check_z(init["z"])
+        if "Y" in init:
+            shape = (self.num_decoder_rows, self.classes.vocab_size)
+            arrays["Y"] = finite_array("the initial Y", init["Y"], shape, advice="give a row per token, V columns")
+        return arrays
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Every setting that determines results, except the classes, as JSON values; arrays by shape and SHA-256."""
+        values = {name: value for name, value in vars(self).items() if name not in ("classes", "reduce")}
+        record = np.asarray(self.record)
+        values["optimizer"] = optimizer_as_json(self.rules)
+        values["record"] = None if record.size == self.steps + 1 else record.tolist()
+        values["schedule"] = None if self.schedule is None else np.asarray(self.schedule).tolist()
+        if isinstance(self.init, dict):
+            values["init"] = {
+                name: {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+                for name, array in self.init.items()
+            }
+        return values
+
+
+def seed_list(seed: int | Iterable[int]) -> tuple[bool, list[int]]:
+    """Return whether a single trajectory is requested, and the seeds."""
+    if isinstance(seed, np.ndarray) and seed.ndim == 0:
+        seed = seed.item()
+    if isinstance(seed, Iterable) and not isinstance(seed, str):
+        if isinstance(seed, bytes):
+            raise InputError(f"expected seed as a whole number or a list of them, received {shown(seed)}")
+        seeds: list[int] = []
+        for each in seed:
+            seeds.append(whole("seed", each, 0))
+            if len(seeds) > MOST_SEEDS:
+                raise InputError(f"expected at most {MOST_SEEDS} seeds, received more; make several calls")
+        if not seeds:
+            raise InputError("expected at least one seed, received none; give one or a list")
+        return False, seeds
+    return True, [whole("seed", seed, 0)]
+
 
 # A kernel call makes at most about this many multiply-adds (tens of ms), so that Ctrl-C takes effect soon.
 OPERATIONS_AT_ONCE = 50_000_000
@@ -34,13 +267,13 @@ LEAST_STEPS = 100  # of descent, below which reduce="auto" does not look for sym
 SEQUENCES_AT_ONCE = 64  # sequences of one class in a kernel call; a multiple of 4
 
 
-def class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+def class_tables(settings: SGD) -> tuple[Layout, Classes]:
     """Layout of the state, and the tables that batches are drawn from; kept with the classes."""
     kind = ("SGD", settings.residual, settings.decoder_starts_at_zero)
     return settings.classes.kept.get_or_make(kind, b"", partial(_class_tables, settings))
 
 
-def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
+def _class_tables(settings: SGD) -> tuple[Layout, Classes]:
     classes = settings.classes
     L = build_layout(
         classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
@@ -54,7 +287,7 @@ def _class_tables(settings: SGDSettings) -> tuple[Layout, Classes]:
     return L, Classes(lists, cumulative / cumulative[-1], conditional, log_q)
 
 
-def recorded_bytes(settings: SGDSettings) -> float:
+def recorded_bytes(settings: SGD) -> float:
     """Memory that the record of a run takes: logits are held twice, as slots and as coordinates, and Y once."""
     layout, _ = class_tables(settings)
     logits = layout.num_slots + layout.slot_of_z.size
@@ -62,7 +295,7 @@ def recorded_bytes(settings: SGDSettings) -> float:
     return 8.0 * np.asarray(settings.record).size * (logits + decoder + 2)
 
 
-def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> tuple[Floats, Floats]:
+def _start(settings: SGD, layout: Layout, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Initial logits (Q, M) and the flat state."""
     classes = settings.classes
     Y = None
@@ -81,13 +314,13 @@ def _start(settings: SGDSettings, layout: Layout, rng: np.random.Generator) -> t
     return z, state
 
 
-def _update(settings: SGDSettings) -> Update:
+def _update(settings: SGD) -> Update:
     schedule = np.empty(0) if settings.schedule is None else np.asarray(settings.schedule)
     of_Y, of_z = settings.rules
     return Update(of_z.numbers, of_Y.numbers, settings.eta_Z, settings.eta_Y, schedule)
 
 
-def train(settings: SGDSettings, stop: threading.Event) -> Trajectory:
+def train(settings: SGD, stop: threading.Event) -> Trajectory:
     """Train, as `sgd` documents it; when `stop` is set, the run ends as interrupted at the next kernel call.
 
     `stop` is shared by runs in several threads; Ctrl-C in the thread of this run sets it.
@@ -168,7 +401,7 @@ def run_in_portions(
         return step, saved, "interrupted"
 
 
-def _on_representatives(settings: SGDSettings) -> MeanField | None:
+def _on_representatives(settings: SGD) -> MeanField | None:
     """The mean field with one value in place of all that stay equal, rates of 1; None if the run uses all values."""
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
@@ -182,7 +415,7 @@ def _on_representatives(settings: SGDSettings) -> MeanField | None:
 
 
 def _train_on_representatives(
-    settings: SGDSettings,
+    settings: SGD,
     layout: Layout,
     small: MeanField,
     stop: threading.Event,
@@ -217,7 +450,7 @@ def _train_on_representatives(
 
 
 def _trajectory(
-    settings: SGDSettings,
+    settings: SGD,
     layout: Layout,
     ended: tuple[int, int, str],
     state: Floats,
@@ -250,81 +483,6 @@ def _trajectory(
         wall_time=seconds_of_running() - started,
         **values,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SGD(SGDSettings):
-    """One training run: Eqs. (3)-(4) on batches of drawn sequences, validated at construction.
-
-    Parameters
-    ----------
-    classes : SequenceClasses
-    eta_Y : float
-        Learning rate of Y, per step.
-    eta_Z : float
-        Learning rate of z, per step.
-    steps : int
-        Number of updates.
-    batch_size : int or None
-        Sequences per step. None: the gradient of the expectation over classes, which is deterministic
-        gradient descent and requires seq_len=None.
-    seq_len : int or None
-        Contextual tokens T-1; None: infinite, q = c_n of Eq. (5). Cost and memory do not depend on T.
-    momentum : float
-        Heavy ball, v <- momentum v + d, x <- x - eta v, d the gradient of the loss -J.
-    optimizer : {"sgd", "adam", "sign"}, rule, or pair of them
-        A rule of descent (`GradientDescent`, `Adam`, `SignDescent`), its name, or a pair (rule of Y, rule of z).
-        A rule has its momentum itself: `momentum` is that of "sgd".
-    init : str, mapping or tuple
-        Start. "zeros": the outputs that are no class's next token share one column, so that the cost does not
-        depend on V. "uniform": both Y and z are drawn from +-1/sqrt(V). A mapping {"Y": (rows, V), "z": (Q, M)}
-        or a tuple (Y, z) gives arrays; a missing one is zero. Rows of Y are token ids below M (with the residual
-        connection, below max(M, largest query id + 1)).
-    seed : int
-        Each seed has its own random streams, one for the start and one for the data.
-    record : array_like of int, optional
-        Increasing steps in 0..steps at which the state is kept; "i" is the state after i updates, with the
-        loss of the batch drawn next. Default: all.
-    residual : bool
-        Decoder input (f + e_psi(n))/|f + e_psi(n)|; the query token is a row of Y.
-    save_decoder : bool
-        Keep Y as well (records x rows x columns numbers).
-    reduce : "auto", True or False
-        Descend on one value in place of all that stay equal by symmetry (docs/how_to/numerics.md). This needs
-        batch_size=None and Y(0) = 0; steps equal those of the full state up to rounding. "auto" reduces runs of 100
-        steps or more, if `integrate` would reduce the mean field. `trajectory.stats` gives "state_size" and
-        "full_state_size".
-    schedule : (steps,) array_like or callable, optional
-        Multipliers s_i of both rates, finite and at least 0, or a function that returns them for the array of steps
-        0..steps-1; default 1. With momentum v <- momentum v + d, x <- x - eta s_i v, as in PyTorch.
-
-    Raises
-    ------
-    InputError
-        One sentence that says what was expected, what was received and what to do.
-
-    See Also
-    --------
-    sgd : Train at once, with one seed or several.
-    sgd_runs : Train many runs on all cores.
-
-    Examples
-    --------
-    >>> import snapdyn as sd
-    >>> run = sd.SGD(sd.syn_small(), eta_Y=0.5, eta_Z=0.5, steps=100, batch_size=8, record=[0, 100])
-    >>> run.run().t
-    array([  0., 100.])
-    """
-
-    def run(self) -> Trajectory:
-        """Train and return the trajectory.
-
-        Returns
-        -------
-        Trajectory
-            As `sgd` returns it; Ctrl-C returns what was recorded until then.
-        """
-        return sgd_runs([self])[0]
 
 
 def sgd(
@@ -408,8 +566,6 @@ def sgd(
     [[200.0], [200.0], [200.0]]
     """
     single, seeds = seed_list(seed)
-    if record is None and isinstance(steps, int):
-        require_memory(f"the records of {len(seeds)} seeds", 16.0 * steps * len(seeds), "fewer seeds, or a record")
     first = SGD(
         classes, eta_Y, eta_Z, steps, batch_size, seq_len, momentum, optimizer, init, seeds[0], record, **settings
     )

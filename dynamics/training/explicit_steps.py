@@ -15,13 +15,13 @@ from snapdyn.core.memory import require_memory
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.dynamics.integration.recorder import Recorder, Solution
+from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.explicit_steps import PASSED, explicit_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
-from snapdyn.dynamics.systems.own.user_function import compiled_for_user
-from snapdyn.dynamics.training.settings import seed_list
+from snapdyn.dynamics.systems.own.user_function import compiled_for_user, tried_in_python
+from snapdyn.dynamics.training.descent import seed_list
 from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule, momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
@@ -282,31 +282,7 @@ def _run(
     }
     stats |= {} if seed is None else {"seed": seed}
     stats |= {} if schedule is None else {"schedule": schedule.tolist()}
-    return recorder.trajectory(Solution(status, message, stats, seconds_of_running() - started, []))
-
-
-def _try_in_python(sample_update: Any, start: Floats, arguments: tuple[Any, ...]) -> None:
-    """Draw one sample in Python, since compiled code does not notice an index beyond the state."""
-    state, out = start.copy(), np.full(start.size, np.nan)
-    try:
-        with np.errstate(all="ignore"):
-            sample_update(state, np.random.Generator(np.random.PCG64(0)), out, *arguments)
-    except IndexError as error:
-        raise InputError(
-            f"expected a sample_update of {start.size} state values, received one that uses another entry ({error}); "
-            "write only to entries of out"
-        ) from error
-    except Exception:  # what Python cannot do may compile
-        return
-    if not np.array_equal(state, start):
-        raise InputError(
-            "expected a sample_update that changes out only, received one that changes state; work on a copy"
-        )
-    if np.isnan(out).any():
-        raise InputError(
-            "expected a sample_update that writes every entry of out, received one that leaves some out or adds to "
-            "them; set each entry, to 0.0 where nothing changes"
-        )
+    return recorder.trajectory(status, message, stats, seconds_of_running() - started)
 
 
 def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
@@ -323,7 +299,13 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
         )
     jitted = sample_update if hasattr(sample_update, "py_func") else numba.njit(error_model="numpy")(sample_update)
     arguments = values if count > 3 else ()
-    _try_in_python(plain, start, arguments)
+    rng = np.random.Generator(np.random.PCG64(0))
+    tried = tried_in_python("a sample_update", plain, start, (), arguments, (rng,))
+    if tried and np.isnan(tried[0]).any():
+        raise InputError(
+            "expected a sample_update that writes every entry of out, received one that leaves some out or adds to "
+            "them; set each entry, to 0.0 where nothing changes"
+        )
 
     @numba.njit
     def draw(state, change, rng, *parameters):  # type: ignore[no-untyped-def]
@@ -336,7 +318,6 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
             draw, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved
         )
 
-    rng = np.random.Generator(np.random.PCG64(0))
     nothing = np.empty(0), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
     vectors = start, np.zeros(start.size), np.zeros(start.size), np.zeros(PASSED + 1)
     with compiled_for_user(plain):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,6 @@ from snapdyn.core.errors import (
     list_of,
     number,
     shown,
-    unknown_name,
     whole,
 )
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
@@ -26,7 +26,6 @@ from snapdyn.dynamics.integration.driver import integrate, whole_run
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
-from snapdyn.dynamics.systems.own.symbolic import SymbolicSensitivity, SymbolicSystem
 from snapdyn.dynamics.systems.variational import (
     DifferencedSensitivity,
     Direction,
@@ -151,40 +150,24 @@ class Sensitivity:
         at = float(inside[0]) if inside.size else float(t[first])
         return at, np.asarray(-CubicSpline(t, changes)(at) / spline(at, 1))
 
-    def _observable(self, observable: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
+    def _observable(self, name: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Values (N,) and derivatives (N, k)."""
-        if observable in self.observables or observable in self.trajectory.value_names:
-            return self._named(observable, indices)
-        if not self.trajectory.has_z:
-            raise unknown_name("observable", observable, [*self.observables, *self.trajectory.value_names])
-        choice("observable", observable, ("loss", "entropy", "attention"))
-        expected = {"loss": 0, "entropy": 1, "attention": 2}[observable]
-        if len(indices) != expected:
-            raise InputError(f"expected {expected} indices for {observable}, received {len(indices)}; give {expected}")
         run = self.trajectory
-        if observable == "loss":
-            return run.loss, self.loss
-        n = run.require_classes().check_class(indices[0])
-        if observable == "entropy":
-            return run.entropy()[:, n], self.entropy()[..., n]
-        return run.token_attention(n, indices[1]), self.attention[:, :, n, whole("token", indices[1], 0)]
-
-    def _named(self, name: str, indices: tuple[int, ...]) -> tuple[Floats, Floats]:
-        run = self.trajectory
-        indices = tuple(whole("index", each, -LARGEST_WHOLE) for each in indices)
+        changes = dict(zip(run.value_names, np.moveaxis(self.state, -1, 0), strict=False)) | self.observables
+        if run.has_loss:
+            changes["loss"] = self.loss
+        if run.classes:
+            changes |= {"entropy": self.entropy(), "attention": self.attention}
+        choice("observable", name, changes)
         values = run.observable(name)
-        changes = self.observables.get(name)
-        if changes is None:
-            changes = self.state[..., list(run.value_names).index(name)]
-        if len(indices) != values.ndim - 1 or any(
-            not -length <= each < length for each, length in zip(indices, values.shape[1:], strict=False)
-        ):
-            raise InputError(
-                f"expected {values.ndim - 1} indices for {name}, of shape {values.shape[1:]}, received "
-                f"{shown(indices)}; give the indices of one entry"
-            )
-        place: tuple[Any, ...] = tuple(indices)
-        return values[:, *place], changes[:, :, *place]
+        place: Any = tuple(whole("index", each, -LARGEST_WHOLE) for each in indices)
+        if len(place) == values.ndim - 1:
+            with suppress(IndexError):
+                return values[:, *place], changes[name][:, :, *place]
+        raise InputError(
+            f"expected {values.ndim - 1} indices for {name}, of shape {values.shape[1:]}, received {shown(indices)}; "
+            "give the indices of one entry"
+        )
 
 
 def sensitivity(
@@ -199,10 +182,9 @@ def sensitivity(
 
     Forward variational equations: with x' = F(x, p), dx/dp obeys S' = (dF/dx) S + dF/dp. For a `MeanField` without
     residual connection the products with dF/dx are exact and compiled into the integrator; P acts through ln P + z.
-    For a system of `System.from_sympy` rate and start are differentiated symbolically, and compiled too. For every
-    other system the products are central differences of the rate, with a relative error of about 1e-9. Where an own
-    rate may jump, the derivatives are compared with differences of runs, since they lack what a jump adds that moves
-    with a parameter.
+    For every other system the products are central differences of the rate, with a relative error of about 1e-9. Where
+    an own rate may jump, the derivatives are compared with differences of runs, since they lack what a jump adds that
+    moves with a parameter.
 
     Parameters
     ----------
@@ -317,9 +299,7 @@ def _require_same_as_differences(
 def _with_derivatives(system: System, directions: list[Direction]) -> SensitivitySystem:
     if type(system) is MeanField and not system.residual:
         return MeanFieldSensitivity(system, directions)
-    by_name = all(direction.values is None for direction in directions)
-    exact = SymbolicSensitivity.of(system, directions) if isinstance(system, SymbolicSystem) and by_name else None
-    return exact or DifferencedSensitivity(system, directions)
+    return DifferencedSensitivity(system, directions)
 
 
 def _attention_changes(classes: SequenceClasses, z: Floats, z_changes: Floats, log_p_changes: Floats) -> Floats:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, finite_array, fraction, real_array, shown
+from snapdyn.core.errors import (
+    InputError,
+    choice,
+    finite_array,
+    fraction,
+    positive,
+    real_array,
+    shown,
+    time_array,
+    whole,
+)
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
 
 Schedule = ArrayLike | Callable[[Ints], ArrayLike]
 ADVICE = "give one multiplier of the rates for each update, or a function of the array of steps"
@@ -109,3 +122,136 @@ def checked_schedule(schedule: Schedule | None, updates: int, longer: bool = Fal
             f"expected schedule of shape ({updates},){' or longer' if longer else ''}, received {array.shape}; {ADVICE}"
         )
     return None if (array == 1.0).all() else array.copy()
+
+
+COUNTS = ("updates", "sequences", "theory")
+
+
+@dataclass(frozen=True)
+class TraceClock:
+    """What the recorded steps of a trace count, and how many steps of the theory an update is worth.
+
+    The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
+    sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
+    larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
+    [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
+    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.) With a schedule of multipliers m_j,
+    i updates are worth their sum over j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the
+    clock of first order, that of a constant gradient.
+
+    With another rule than gradient descent, such as Adam, t counts its updates.
+
+    Parameters
+    ----------
+    counts : {"updates", "sequences", "theory"}
+        What the recorded steps count: updates made; sequences seen, `batch_size` for each update; or t itself.
+    batch_size : int or None
+        Sequences per update; None: descent on the expectation.
+    momentum : float
+        mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
+    rate_factor : float
+        Rates of the recorded run over those of the theory, where the multiplier of the schedule is 1.
+    schedule : (n,) array, optional
+        Multipliers of both rates, one for each update up to the last record; default 1.
+    optimizer : str, rule or pair of rules
+        As in `sgd`.
+
+    Raises
+    ------
+    InputError
+        A number out of range; a momentum, rate factor, schedule or other rule with counts="theory", whose steps include
+        them; or a rate factor with a rule that is not plain gradient descent.
+
+    Examples
+    --------
+    >>> from snapdyn.dynamics.training.steps import TraceClock
+    >>> clock = TraceClock("sequences", batch_size=128, momentum=0.9)
+    >>> clock.to_time([0, 128, 12800])
+    array([  0.        ,   1.        , 910.00239053])
+    >>> print(clock.sentence)
+    i = sequences/128 updates; t = [i - 0.9 (1 - 0.9^i)/0.1]/0.1 batch-size-1 steps
+    """
+
+    counts: str = "updates"
+    batch_size: int | None = 1
+    momentum: float = 0.0
+    rate_factor: float = 1.0
+    schedule: Floats | None = field(default=None, compare=False, repr=False)
+    optimizer: Optimizer = GradientDescent.name
+
+    def __post_init__(self) -> None:
+        choice("clock", self.counts, COUNTS)
+        if self.batch_size is not None:
+            object.__setattr__(self, "batch_size", whole("batch_size", self.batch_size, 1))
+        elif self.counts == "sequences":
+            raise InputError("expected batch_size with clock='sequences', received none; give the sequences per update")
+        object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
+        object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
+        rules = rules_of_layers(self.optimizer, self.momentum)
+        if rules[0] == rules[1] and isinstance(rules[0], GradientDescent):
+            object.__setattr__(self, "optimizer", GradientDescent.name)
+            object.__setattr__(self, "momentum", rules[0].momentum)
+        if self.has_rule and (self.counts == "theory" or self.rate_factor != 1.0):
+            raise InputError(
+                f"expected clock 'updates' or 'sequences' and rate_factor 1 with the optimizer {self.words}, received "
+                f"{self.counts!r} and {self.rate_factor:g}; count updates, and give the rates of the run"
+            )
+        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0 or self.schedule is not None):
+            raise InputError(
+                "expected momentum 0, rate_factor 1 and no schedule with clock='theory', whose steps are converted, "
+                f"received {self.momentum:g}, {self.rate_factor:g} and {'no' if self.schedule is None else 'a'} "
+                "schedule; give clock='updates' with the updates"
+            )
+
+    @property
+    def rules(self) -> tuple[DescentRule, DescentRule]:
+        """Rules of Y and of z."""
+        return rules_of_layers(self.optimizer, self.momentum)
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the rule of a layer is not that of plain gradient descent; t then counts updates."""
+        return self.optimizer != GradientDescent.name
+
+    @property
+    def optimizer_as_json(self) -> Any:
+        """The rules as a JSON value, which `optimizer=` takes."""
+        return optimizer_as_json(self.rules)
+
+    @property
+    def words(self) -> str:
+        """The rules in words."""
+        of_Y, of_z = self.rules
+        return str(of_Y) if of_Y == of_z else f"{of_Y} of Y, {of_z} of z"
+
+    @property
+    def sequences_per_step(self) -> int:
+        """Sequences per update where the recorded steps count sequences, else 1."""
+        return self.batch_size if self.counts == "sequences" and self.batch_size else 1
+
+    def updates(self, steps: ArrayLike) -> Floats:
+        """Return the updates made at the recorded steps."""
+        values = time_array("steps", steps)
+        return values / self.sequences_per_step
+
+    def to_time(self, steps: ArrayLike) -> Floats:
+        """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
+        if self.has_rule:
+            return np.asarray(self.updates(steps))
+        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum, self.schedule))
+
+    @property
+    def sentence(self) -> str:
+        """The conversion in words and numbers."""
+        if self.counts == "theory":
+            return "t is the recorded step, in batch-size-1 steps"
+        start = f"i = sequences/{self.batch_size} updates; " if self.counts == "sequences" else "i updates; "
+        if self.has_rule:
+            return f"{start}t = i updates of {self.words}"
+        left = 1.0 - self.momentum
+        t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
+        if self.schedule is not None:
+            of_momentum = f" (1 - {self.momentum:g}^(j+1))/{left:g}" if self.momentum else ""
+            t = f"sum over j < i of schedule[j]{of_momentum}"
+        factor = f"{self.rate_factor:g} " if self.rate_factor != 1.0 else ""
+        return f"{start}t = {factor}{t} batch-size-1 steps"

@@ -28,8 +28,18 @@ from snapdyn.dynamics.observables import (
     speed_of_kind,
     speed_of_visits,
 )
-from snapdyn.dynamics.trajectories.representatives import REMEDY, Representatives, numbers_of_outputs, outputs_of_kind
-from snapdyn.dynamics.trajectories.run_parts import FORMAT, Decoder, EventRecord, fields, labelled_run, stored
+from snapdyn.dynamics.trajectories.run_parts import (
+    FORMAT,
+    REMEDY,
+    Decoder,
+    EventRecord,
+    Representatives,
+    fields,
+    labelled_run,
+    numbers_of_outputs,
+    outputs_of_kind,
+    stored,
+)
 
 if TYPE_CHECKING:
     import xarray

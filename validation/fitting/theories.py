@@ -18,9 +18,9 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
-from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.training.explicit_steps import descend
+from snapdyn.dynamics.training.steps import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.fitting import observations
 from snapdyn.validation.rungs.run import of_rule, require_complete

@@ -23,7 +23,7 @@ from snapdyn.core.errors import (
     whole_array,
 )
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
-from snapdyn.dynamics.integration.clock import LATEST_TIME
+from snapdyn.dynamics.integration.request import LATEST_TIME
 
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
 

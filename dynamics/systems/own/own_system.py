@@ -115,11 +115,6 @@ class OwnSystem(System):
         """
         return type(self)(**{**self.parameters, **parameters})
 
-    def parameter_index(self, name: str) -> int:
-        """Index of a parameter in `parameter_values`; for an array, the index of its first entry."""
-        before = list(self.parameters)[: list(self.parameters).index(name)]
-        return sum(int(np.size(self.parameters[each])) for each in before)
-
     @cached_property
     def argument_values(self) -> list[Any]:
         """The parameters as numbers and arrays, the form in which functions of the user take them."""

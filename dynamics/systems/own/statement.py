@@ -10,7 +10,6 @@ import sympy
 from sympy.core.function import AppliedUndef
 from sympy.core.numbers import ImaginaryUnit
 from sympy.matrices import expressions as matrices
-from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.matexpr import MatrixElement
 
 from snapdyn.core.errors import InputError, finite_array, instance, shown
@@ -31,11 +30,12 @@ from snapdyn.dynamics.systems.own.theory import (
 Shape = tuple[int, ...]
 # What becomes explicit entries, or disappears, once the symbols of the user are replaced by real ones.
 OF_MATRICES = (
-    *(matrices.MatAdd, matrices.MatMul, matrices.MatPow, matrices.Inverse, matrices.Transpose, matrices.Adjoint),
-    *(matrices.Trace, matrices.Determinant, matrices.HadamardProduct, matrices.HadamardPower, matrices.DotProduct),
-    *(matrices.Identity, matrices.ZeroMatrix, matrices.OneMatrix, matrices.DiagMatrix, matrices.DiagonalMatrix),
-    *(matrices.DiagonalOf, matrices.BlockMatrix, matrices.BlockDiagMatrix, matrices.MatrixSlice),
-    *(matrices.KroneckerProduct, matrices.hadamard.HadamardPower, ElementwiseApplyFunction, sympy.Lambda, sympy.Tuple),
+    matrices.MatrixExpr,
+    matrices.Trace,
+    matrices.Determinant,
+    matrices.DotProduct,
+    sympy.Lambda,
+    sympy.Tuple,
 )
 OF_COMPLEX_NUMBERS = (sympy.re, sympy.conjugate, sympy.transpose, sympy.adjoint, sympy.UnevaluatedExpr, ImaginaryUnit)
 

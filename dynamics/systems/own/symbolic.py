@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.kernels.called_rate import address_of
-from snapdyn.dynamics.systems.own.jumps import jump_times
 from snapdyn.dynamics.systems.own.own_system import OwnSystem, new_class
-from snapdyn.dynamics.systems.variational import Direction, SensitivitySystem
+from snapdyn.dynamics.systems.own.theory import jump_times
 
 if TYPE_CHECKING:
-    from snapdyn.dynamics.systems.own.theory import Derivative, Measures, SymbolicTheory
-
-NOTHING = np.zeros(0)
+    from snapdyn.dynamics.systems.own.theory import Measures, SymbolicTheory
 
 
 class SymbolicSystem(OwnSystem):
@@ -56,14 +50,14 @@ class SymbolicSystem(OwnSystem):
 
     @property
     def has_jacobian(self) -> bool:
-        return self.theory.derivative() is not None
+        return self.theory.derivative is not None
 
     def write_jacobian_product(self, t: float, state: Floats, vector: Floats, out: Floats) -> None:
         self.check_values(state, vector, out)
-        compiled = self.theory.derivative()
+        compiled = self.theory.derivative
         if compiled is None:
             raise self._lacking("a Jacobian that compiles")
-        compiled.rate.derivative(state, vector, out, self.parameter_values, NOTHING, float(t))
+        compiled.derivative(state, vector, out, self.parameter_values, float(t))
 
     def observables(self, states: Floats) -> dict[str, Floats]:
         return self._measured(0, self.theory.observables, states)
@@ -184,72 +178,3 @@ def from_sympy(
     from snapdyn.dynamics.systems.own.statement import parse_statement
 
     return new_class(SymbolicSystem, **parse_statement(name, state, rate, parameters, observables, conserved, time))()
-
-
-class SymbolicSensitivity(SensitivitySystem):
-    """The state and its derivatives, compiled: S' = (dF/dx) S + dF/dp, S(0) = dx(0)/dp, exactly.
-
-    Make it with `of`, which returns None for a rate whose derivative cannot be compiled.
-
-    Parameters
-    ----------
-    base : SymbolicSystem
-    directions : list of Direction
-        The parameters, by name. The derivatives in the state are with respect to the logarithm of each parameter, or to
-        the parameter itself if it is 0.
-    compiled : Derivative
-        From `SymbolicTheory.derivative`.
-    """
-
-    def __init__(self, base: SymbolicSystem, directions: list[Direction], compiled: Derivative) -> None:
-        super().__init__(base, directions)
-        self.base: SymbolicSystem = base
-        self.size = (1 + len(directions)) * base.size
-        require_memory(f"{len(directions)} derivatives of {base.size} values", 160.0 * self.size, "fewer parameters")
-        self._compiled, parameters = compiled, base.parameter_values
-        # The parameters, then how they move in each direction.
-        self._values = np.vstack([parameters, np.zeros((len(directions), parameters.size))])
-        for i, direction in enumerate(directions):
-            index = base.parameter_index(direction.kind)
-            self._values[1 + i, index] = abs(parameters[index]) or 1.0
-            self.scales[i] = 1.0 / self._values[1 + i, index]
-        changes = np.array(compiled.start(*parameters.tolist())) / self.scales[:, None]
-        self._start = np.vstack([base.initial_state(), changes])
-
-    @classmethod
-    def of(cls, base: SymbolicSystem, directions: list[Direction]) -> SymbolicSensitivity | None:
-        """Return the system with derivatives, or None where a derivative has no compiled function."""
-        compiled = base.theory.derivative(tuple(base.parameter_index(each.kind) for each in directions))
-        return cls(base, directions, compiled) if compiled else None
-
-    @cached_property
-    def address(self) -> int:
-        """Address of the compiled rate of state and derivatives, as `OwnSystem.address`."""
-        return address_of(self._compiled.rate.called)
-
-    integrator = OwnSystem.integrator
-
-    def jump_times(self, t_end: float) -> Floats:
-        return self.base.jump_times(t_end)
-
-    def initial_state(self) -> Floats:
-        return self._start.ravel()
-
-    def kernel_arguments(self) -> tuple[Any, ...]:
-        return self.address, self._values.ravel()
-
-    def write_rate_at(self, t: float, state: Floats, out: Floats) -> None:
-        x, change = (each.reshape(len(self._values), -1) for each in (state, out))
-        self._compiled.rate.rate_and_derivatives(x, change, self._values, float(t))
-
-    def observable_changes(self, states: Floats) -> dict[str, Floats]:
-        x, derivatives = self.parts(states)
-        named = self.base.theory.observables
-        rows = _rows(named, *derivatives.shape[:2])
-        if rows.size:
-            for k, state in enumerate(np.ascontiguousarray(x)):
-                for i, move in enumerate(self._values[1:] * self.scales[:, None]):
-                    self._compiled.measures.measure_derivative(
-                        state, derivatives[k, i], rows[k, i], self._values[0], move
-                    )
-        return _by_name(named, rows)

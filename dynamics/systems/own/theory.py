@@ -9,10 +9,9 @@ import math
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property, lru_cache
-from graphlib import TopologicalSorter
+from functools import cache, cached_property
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
@@ -27,10 +26,124 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 from sympy.printing.pycode import PythonCodePrinter
 
 from snapdyn.core.errors import InputError, shown
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files.storage import output_folder, source_hash, write_text
 from snapdyn.dynamics.kernels.called_rate import address_of
 from snapdyn.dynamics.kernels.compilation import cache_folder
-from snapdyn.dynamics.systems.own.jumps import Switch
+
+MOST_JUMPS = 100_000  # a stop costs a first step, about 0.1 ms: ten seconds
+POINTS, POINTS_BETWEEN = 1000, 8  # at which a condition that is not linear in t is evaluated: in a run, between stops
+BESIDE = 2e-14  # relative distance of two more points, on both sides of each stop
+
+
+class Switch(NamedTuple):
+    """An expression g of time and parameters at whose zeros the rate jumps or bends.
+
+    Attributes
+    ----------
+    at_whole_numbers : bool
+        The rate jumps wherever g is a whole number, as floor(g) does, and not only at zeros.
+    linear : bool
+        Whether g is a t + b.
+    function : callable
+        (*parameters) -> [a, b] for a linear g, else (t, *parameters) -> g.
+    """
+
+    at_whole_numbers: bool
+    linear: bool
+    function: Any
+
+
+def jump_times(switches: Sequence[Switch], parameters: Sequence[float], t_end: float) -> Floats:
+    """Increasing times in [0, t_end] at which a rate with these switches may jump.
+
+    Those of a linear g are exact. Other zeros are found between the points of a grid, and at local extrema.
+
+    Raises
+    ------
+    InputError
+        More than 100,000 times.
+    """
+    found = np.zeros(0)
+    for switch in switches:
+        new = _zeros_of_line(switch, parameters, t_end) if switch.linear else _zeros(switch, parameters, found, t_end)
+        found = np.union1d(found, [t for t in new if 0.0 <= t <= t_end])
+        _require_few(found.size)
+    return found
+
+
+def _require_few(number: float) -> None:
+    if number > MOST_JUMPS:
+        raise InputError(
+            f"expected a rate that jumps at most {MOST_JUMPS} times in a run, received {number:.6g} jumps; give an "
+            "earlier last time, or state the rate by System.from_function"
+        )
+
+
+def _zeros_of_line(switch: Switch, parameters: Sequence[float], t_end: float) -> Sequence[float] | Floats:
+    try:
+        a, b = switch.function(*parameters)
+    except (ArithmeticError, ValueError):  # of parameters for which g is not a number
+        return []
+    if a == 0.0 or not math.isfinite(a + b):
+        return []
+    if not switch.at_whole_numbers:
+        return [-b / a]
+    first, last = sorted((b, a * t_end + b))
+    _require_few(last - first)
+    return (np.arange(math.ceil(first), math.floor(last) + 1) - b) / a
+
+
+def _zeros(switch: Switch, parameters: Sequence[float], known: Floats, t_end: float) -> list[float]:
+    """Zeros, or crossings of whole numbers, of a function that is smooth between the times `known`."""
+
+    def g(t: float) -> float:
+        try:
+            return float(switch.function(t, *parameters))
+        except (ArithmeticError, ValueError):
+            return math.nan
+
+    ends = np.concatenate([[0.0], known, [t_end]])
+    grid = [np.linspace(0.0, t_end, POINTS), np.geomspace(1e-12 * t_end, t_end, POINTS)]
+    grid += [ends * (1 - BESIDE), ends * (1 + BESIDE)]
+    grid += [np.linspace(ends[:-1], ends[1:], POINTS_BETWEEN, endpoint=False).ravel()]
+    at = np.unique(np.concatenate(grid))
+    at = at[at <= t_end]
+    values = np.array([g(t) for t in at])
+    zeros: list[float] = []
+    for i in range(1, at.size):
+        one, other = sorted((values[i - 1], values[i]))
+        if not math.isfinite(other - one):
+            continue
+        if switch.at_whole_numbers:
+            _require_few(len(zeros) + other - one)
+            levels = range(math.ceil(one), math.floor(other) + 1)
+        else:
+            levels = range(1) if one <= 0.0 <= other else range(0)
+        zeros += [_crossing(g, level, at[i - 1], at[i]) for level in levels]
+        if i > 1 and not switch.at_whole_numbers and abs(values[i - 1]) < min(abs(values[i - 2]), abs(values[i])):
+            zeros += _zeros_at_extremum(g, at[i - 2], at[i])
+    return zeros
+
+
+def _crossing(g: Callable[[float], float], level: float, left: float, right: float) -> float:
+    from scipy.optimize import brentq
+
+    if g(left) == level or g(right) == level:
+        return left if g(left) == level else right
+    return float(brentq(lambda t: g(t) - level, left, right, xtol=1e-300, rtol=1e-15))
+
+
+def _zeros_at_extremum(g: Callable[[float], float], left: float, right: float) -> list[float]:
+    """Two zeros between the points of the grid, on both sides of an extremum."""
+    from scipy.optimize import minimize_scalar
+
+    side = math.copysign(1.0, g(left))
+    extremum = float(minimize_scalar(lambda t: side * g(t), bounds=(left, right), method="bounded").x)
+    if not side * g(extremum) < 0.0 < side * g(right):
+        return []
+    return [_crossing(g, 0.0, left, extremum), _crossing(g, 0.0, extremum, right)]
+
 
 KERNEL = "@kernel(fastmath=EXACT)"
 HEADER = '''"""Generated from sympy by snapdyn."""
@@ -51,23 +164,6 @@ def called(state, out, size, parameters, t):
     return rate(carray(state, (size,)), carray(out, (size,)), carray(parameters, ({parameters},)), t)
 """
 # The state with its derivatives; the parameters, then how they move for each of the derivatives.
-WITH_DERIVATIVES = """
-
-@kernel(fastmath=EXACT)
-def rate_and_derivatives(x, change, values, t):
-    rate(x[0], change[0], values[0], t)
-    for i in range(1, x.shape[0]):
-        derivative(x[0], x[i], change[i], values[0], values[i], t)
-    return 0.0
-
-
-@kernel(allocates=True, fastmath=EXACT)
-def called(state, out, size, parameters, t):
-    rows = size // {state}
-    return rate_and_derivatives(
-        carray(state, (rows, {state})), carray(out, (rows, {state})), carray(parameters, (rows, {parameters})), t
-    )
-"""
 # How generated functions are compiled: numba's cache does not see that it changed.
 BASIS = ("dynamics/kernels/compilation", "dynamics/kernels/called_rate")
 Statement = tuple[str, sympy.Expr]
@@ -81,20 +177,6 @@ def own_symbol(array: str, index: int) -> sympy.Symbol:
 
 TIME = sympy.Symbol("(t)", real=True)  # a name that no user gives
 MODULES = {"math": math, "np": np}  # of code that is not compiled
-
-
-class Derivative(NamedTuple):
-    """Compiled derivatives when the state moves along `vector` and some parameters along `move`.
-
-    Module `rate` has derivative(state, vector, out, parameters, move, t), and rate_and_derivatives(x, change, values,
-    t), where the rows of x are the state and its derivatives, and the rows of `values` the parameters and their moves.
-    Module `measures` has measure_derivative(state, vector, out, parameters, move) for all observables in turn. `start`
-    is a function of the parameters that returns the derivatives of the start with respect to each of them.
-    """
-
-    rate: ModuleType
-    measures: ModuleType
-    start: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,9 +216,33 @@ class SymbolicTheory:
         """Number of values of the state, and of the parameters."""
         return {"state": len(self.state), "parameters": len(self.parameters)}
 
-    def derivative(self, moving: tuple[int, ...] = ()) -> Derivative | None:
-        """Derivatives with respect to state and parameters of indices `moving`; None where one does not compile."""
-        return _derivative(self, moving)
+    @cached_property
+    def derivative(self) -> ModuleType | None:
+        """Module of derivative(state, vector, out, parameters, t), the Jacobian times `vector`; None if not compilable.
+
+        Forward differentiation: each common subexpression is differentiated with respect to earlier ones, so that the
+        code is about twice as long as that of the rate, whatever the size of the state.
+        """
+        replacements, reduced = common_subexpressions(self.rate)
+        tangent = {symbol: own_symbol("vector", i) for i, symbol in enumerate(self.state)}
+
+        def along(expression: sympy.Expr) -> sympy.Expr:
+            moving = sorted(expression.free_symbols & tangent.keys(), key=str)
+            change = sympy.Add(*(sympy.diff(expression, each) * tangent[each] for each in moving))
+            return change.replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)  # of jumps, which have no derivative
+
+        statements: list[Statement] = []
+        for symbol, expression in replacements:
+            change = along(expression)
+            statements.append((str(symbol), expression))
+            if change != 0:
+                tangent[symbol] = sympy.Symbol(f"d{symbol}", real=True)
+                statements.append((str(tangent[symbol]), change))
+        statements += to_out(along(each) for each in reduced)
+        try:
+            return generated_module(function("derivative", "state, vector, out, parameters, t", statements))
+        except InputError:  # such as that of loggamma
+            return None
 
     @cached_property
     def starting(self) -> Any:
@@ -211,53 +317,26 @@ def entries_of(named: Measures) -> list[Any]:
     return [each for _, expressions in named.values() for each in expressions]
 
 
-@lru_cache(maxsize=64)
-def _derivative(theory: SymbolicTheory, moving: tuple[int, ...]) -> Derivative | None:
-    tangent = {symbol: own_symbol("vector", i) for i, symbol in enumerate(theory.state)}
-    tangent |= {theory.parameters[i]: own_symbol("move", i) for i in moving}
-    arguments, measured = "state, vector, out, parameters, move", entries_of(theory.observables) if moving else []
-    try:
-        rate = function("derivative", f"{arguments}, t", product_statements(theory.rate, tangent))
-        measures = function("measure_derivative", arguments, product_statements(measured, tangent))
-        start = theory.of_parameters([[each.diff(theory.parameters[i]) for each in theory.start] for i in moving])
-    except InputError:  # such as that of loggamma
-        return None
-    called = WITH_DERIVATIVES.format_map(theory.sizes)
-    return Derivative(generated_module(theory.rate_source(), rate, called), generated_module(measures), start)
-
-
 # What an expression may consist of, beside numbers and symbols: functions, with their code, and what combines them.
 FUNCTIONS: dict[Any, str] = {
-    sympy.exp: "math.exp({0})",
-    sympy.log: "math.log({0})",
-    sympy.sin: "math.sin({0})",
-    sympy.cos: "math.cos({0})",
-    sympy.tan: "math.tan({0})",
+    **{each: f"math.{each.__name__}({{0}})" for each in (
+        sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.tan, sympy.asin, sympy.acos, sympy.atan, sympy.sinh,
+        sympy.cosh, sympy.tanh, sympy.asinh, sympy.acosh, sympy.atanh, sympy.erf, sympy.erfc,
+    )},
     sympy.cot: "(1.0/math.tan({0}))",
     sympy.sec: "(1.0/math.cos({0}))",
     sympy.csc: "(1.0/math.sin({0}))",
     sympy.sinc: "(math.sin({0})/({0}) if ({0}) != 0.0 else 1.0)",
-    sympy.asin: "math.asin({0})",
-    sympy.acos: "math.acos({0})",
-    sympy.atan: "math.atan({0})",
     sympy.acot: "math.atan(1.0/({0}))",
     sympy.asec: "math.acos(1.0/({0}))",
     sympy.acsc: "math.asin(1.0/({0}))",
     sympy.atan2: "math.atan2({0}, {1})",
-    sympy.sinh: "math.sinh({0})",
-    sympy.cosh: "math.cosh({0})",
-    sympy.tanh: "math.tanh({0})",
     sympy.coth: "(1.0/math.tanh({0}))",
     sympy.sech: "(1.0/math.cosh({0}))",
     sympy.csch: "(1.0/math.sinh({0}))",
-    sympy.asinh: "math.asinh({0})",
-    sympy.acosh: "math.acosh({0})",
-    sympy.atanh: "math.atanh({0})",
     sympy.acoth: "math.atanh(1.0/({0}))",
     sympy.asech: "math.acosh(1.0/({0}))",
     sympy.acsch: "math.asinh(1.0/({0}))",
-    sympy.erf: "math.erf({0})",
-    sympy.erfc: "math.erfc({0})",
     sympy.gamma: "math.gamma({0})",
     # sympy's is complex below 0, where that of Python is the logarithm of the absolute value.
     sympy.loggamma: "(math.lgamma({0}) if ({0}) > 0.0 else math.nan)",
@@ -335,19 +414,6 @@ class _Printer(PythonCodePrinter):
             raise not_accepted(expr, "expressions", expr)
         return str(super()._print(expr, **options))
 
-    def _print_Pow(self, expr: Any, rational: bool = False) -> str:
-        base, exponent = expr.as_base_exp()
-        if base is sympy.E:
-            return self._print(sympy.exp(exponent, evaluate=False))
-        if exponent.is_Integer and abs(int(exponent)) < 1000:
-            power = abs(int(exponent))
-            whole = f"({self._print(base)})" + (f"**{power}" if power != 1 else "")
-            return whole if exponent > 0 else f"(1.0/{whole})"
-        if abs(exponent) == sympy.S.Half:
-            root = f"math.sqrt({self._print(base)})"
-            return root if exponent > 0 else f"(1.0/{root})"
-        return f"({self._print(base)})**({self._print(exponent)})"
-
 
 def printed(expression: sympy.Expr) -> str:
     """Source of one expression.
@@ -367,9 +433,9 @@ def printed(expression: sympy.Expr) -> str:
     return str(_Printer().doprint(expression))
 
 
-def common_subexpressions(expressions: Sequence[sympy.Expr], prefix: str) -> tuple[list[Any], list[sympy.Expr]]:
+def common_subexpressions(expressions: Sequence[sympy.Expr]) -> tuple[list[Any], list[sympy.Expr]]:
     """Replacements (symbol, expression in earlier symbols), and the given expressions in terms of all these symbols."""
-    names = sympy.numbered_symbols(prefix, real=True)
+    names = sympy.numbered_symbols("x", real=True)
     return sympy.cse(list(expressions), symbols=names, order="none")
 
 
@@ -380,38 +446,8 @@ def to_out(expressions: Iterable[sympy.Expr]) -> list[Statement]:
 
 def assignments(expressions: Sequence[sympy.Expr]) -> list[Statement]:
     """Statements that compute `expressions` and assign them to the entries of out."""
-    replacements, reduced = common_subexpressions(expressions, "x")
+    replacements, reduced = common_subexpressions(expressions)
     return [(str(symbol), each) for symbol, each in replacements] + to_out(reduced)
-
-
-def product_statements(expressions: Sequence[sympy.Expr], moving: Mapping[Any, sympy.Symbol]) -> list[Statement]:
-    """Statements for the derivative of `expressions` when the symbols in `moving` change (forward differentiation).
-
-    Each common subexpression is differentiated with respect to earlier ones, so that the code is about twice as long as
-    that of the expressions, whatever the number of symbols.
-    """
-    replacements, reduced = common_subexpressions(expressions, "x")
-    tangent = dict(moving)
-
-    def along(expression: sympy.Expr) -> sympy.Expr:
-        moving = sorted(expression.free_symbols & tangent.keys(), key=str)
-        change = sympy.Add(*(sympy.diff(expression, each) * tangent[each] for each in moving))
-        return change.replace(sympy.DiracDelta, lambda *_: sympy.S.Zero)  # of jumps, at which there is no derivative
-
-    values: list[tuple[Any, sympy.Expr]] = []
-    for symbol, expression in replacements:
-        values.append((symbol, expression))
-        change = along(expression)
-        if change != 0:
-            tangent[symbol] = sympy.Symbol(f"d{symbol}", real=True)
-            values.append((tangent[symbol], change))
-    results = [along(each) for each in reduced]
-    # Once more, since a function and its derivative share terms: statements in the order of what they need.
-    shared, again = common_subexpressions([each for _, each in values] + results, "y")
-    known = dict(shared) | {symbol: each for (symbol, _), each in zip(values, again, strict=False)}
-    needs = {symbol: sorted(each.free_symbols & known.keys(), key=str) for symbol, each in known.items()}
-    ordered = [(str(symbol), known[symbol]) for symbol in TopologicalSorter(needs).static_order()]
-    return ordered + to_out(again[len(values) :])
 
 
 def generated_module(*parts: str) -> ModuleType:

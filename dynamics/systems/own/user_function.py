@@ -210,25 +210,36 @@ class FunctionSystem(OwnSystem):
         return np.array(self.start)
 
     def _rate_at_start(self) -> Floats:
-        state, out = self._start.copy(), np.full(self._start.size, np.nan)
-        try:  # in Python, since compiled code does not notice an index beyond the state
-            with np.errstate(all="ignore"):
-                returned = self.plain_rate(0.0, state, out, *self.argument_values)
-        except IndexError as error:
+        tried = tried_in_python("a rate", self.plain_rate, self._start, (0.0,), self.argument_values)
+        if tried and tried[1] is not None and np.isnan(tried[0]).all():
             raise InputError(
-                f"expected a rate of {state.size} state values, as initial_state has, received one that uses another "
-                f"entry ({error}); give a start of every value"
-            ) from error
-        except Exception:  # what Python cannot do may compile
-            return super()._rate_at_start()
-        if not np.array_equal(state, self._start):
-            raise InputError("expected a rate that changes out only, received one that changes state; work on a copy")
-        if returned is not None and np.isnan(out).all():
-            raise InputError(
-                f"expected a rate that writes to out, received one that returns {shown(returned)}; write out[0] = ... "
+                f"expected a rate that writes to out, received one that returns {shown(tried[1])}; write out[0] = ... "
                 "for every entry, and return nothing"
             )
         return super()._rate_at_start()
+
+
+def tried_in_python(
+    what: str, function: Any, start: Floats, before: Sequence[Any], after: Sequence[Any], middle: Sequence[Any] = ()
+) -> tuple[Floats, Any] | None:
+    """The entries of out, and what is returned, of one call (*before, state, *middle, out, *after) in Python.
+
+    Compiled code does not notice an index beyond the state. None where Python cannot run what may compile.
+    """
+    state, out = start.copy(), np.full(start.size, np.nan)
+    try:
+        with np.errstate(all="ignore"):
+            returned = function(*before, state, *middle, out, *after)
+    except IndexError as error:
+        raise InputError(
+            f"expected {what} of {start.size} state values, received one that uses another entry ({error}); give a "
+            "start of every value, and write only to entries of out"
+        ) from error
+    except Exception:
+        return None
+    if not np.array_equal(state, start):
+        raise InputError(f"expected {what} that changes out only, received one that changes state; work on a copy")
+    return out, returned
 
 
 def _made_again(pickled: bytes, parameters: dict[str, Any]) -> FunctionSystem:

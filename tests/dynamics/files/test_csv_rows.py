@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics.files.csv_rows import csv_rows
+from snapdyn.dynamics.files.foreign import csv_rows
 
 
 def test_lines_of_rows(tmp_path: Path) -> None:

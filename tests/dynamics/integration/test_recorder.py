@@ -14,9 +14,8 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.dynamics.integration.clock import LATEST_TIME
 from snapdyn.dynamics.integration.driver import NEVER, run
-from snapdyn.dynamics.integration.request import Request
+from snapdyn.dynamics.integration.request import LATEST_TIME, Request
 from tests.dynamics.helpers import EPS
 from tests.dynamics.integration.helpers import SYSTEMS
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.integration.clock import Clock
+from snapdyn.dynamics.integration.request import Clock
 from snapdyn.dynamics.integration.solvers import DormandPrinceSolver
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from tests.dynamics.helpers import EPS

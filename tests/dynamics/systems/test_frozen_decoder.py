@@ -63,6 +63,8 @@ def test_frozen_decoder_equals_dense_numpy(name: str, modified: bool, residual: 
     direction = F @ np.linalg.inv(F.T @ F) if modified else F  # F (I - E')
     for seed in range(2):
         state = np.random.default_rng(seed).normal(0, 2.0, system.size)
+        if not modified:
+            state[: system.num_logit_values] = system.initial_state()[: system.num_logit_values]
         Y = frozen_full(system, instance, state)
         error, loss = error_and_loss(F.T @ Y, instance.next_token)
         dY = 0.7 * (direction * instance.prior) @ error

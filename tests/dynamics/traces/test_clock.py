@@ -5,7 +5,7 @@ import pytest
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import sgd, syn_small
-from snapdyn.dynamics.traces.clock import TraceClock
+from snapdyn.dynamics.training.steps import TraceClock
 
 
 def test_clock_counts_the_steps_of_plain_descent() -> None:

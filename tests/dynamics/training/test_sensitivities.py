@@ -69,18 +69,10 @@ def test_derivatives_are_finite_differences_of_runs() -> None:
 X, A, T = sympy.symbols("x a t")
 
 
-@pytest.mark.parametrize(
-    ("rate", "time"),
-    [
-        (sympy.Piecewise((1, X < A), (2, True)), None),
-        (sympy.Piecewise((1, T < A), (2, True)), T),
-        (2 - sympy.Heaviside(A - X), None),
-        (2 + sympy.sign(T - A), T),
-    ],
-)
-def test_a_parameter_that_moves_a_jump_is_refused(rate: Any, time: Any) -> None:
-    """Assert a refusal where the derivative lacks what the jump adds: at x = a or t = a the rate of x jumps."""
-    system = System.from_sympy("Jump", {X: 0.0}, {X: rate}, {A: 0.7}, time=time)
+@pytest.mark.parametrize("rate", [sympy.Piecewise((1, X < A), (2, True)), 2 - sympy.Heaviside(A - X)])
+def test_a_parameter_that_moves_a_jump_is_refused(rate: Any) -> None:
+    """Assert a refusal where the derivative lacks what the jump adds: at x = a the rate of x jumps."""
+    system = System.from_sympy("Jump", {X: 0.0}, {X: rate}, {A: 0.7})
     with pytest.raises(InputError, match="whose jumps do not move with a"):
         sensitivity(system, [0.5, 2.0], ("a",))
 
@@ -102,11 +94,13 @@ def test_a_jump_in_a_function_is_seen() -> None:
     [
         (sympy.Max(T - A, 0), T, [0.0, -1.3]),  # x = (t - a)^2/2
         (sympy.Piecewise((A, T < 1), (2 * A, True)), T, [0.5, 3.0]),  # the jump stands still
+        (sympy.Piecewise((1, T < A), (2, True)), T, [0.0, -1.0]),  # at t = a, where the steps begin anew
+        (2 + sympy.sign(T - A), T, [0.0, -2.0]),
         (1 + sympy.Abs(X - 0.25) * 0 + A * X, None, None),
     ],
 )
-def test_bends_and_jumps_that_stand_still_are_differentiated(rate: Any, time: Any, expected: Any) -> None:
-    """Assert derivatives by a at t = 0.5 and 2 of rates that bend, or whose jump does not move, against solutions."""
+def test_bends_and_jumps_in_time_are_differentiated(rate: Any, time: Any, expected: Any) -> None:
+    """Assert derivatives by a at t = 0.5 and 2 of rates that bend, or jump at known times, against solutions."""
     system = System.from_sympy("Bend", {X: 0.0}, {X: rate}, {A: 0.7}, time=time)
     found = sensitivity(system, [0.5, 2.0], ("a",)).state.ravel()
     if expected is None:  # x = (exp(a t) - 1)/a

@@ -9,7 +9,7 @@ import sympy
 
 import snapdyn as sd
 from snapdyn.dynamics.integration.request import METHODS
-from snapdyn.dynamics.systems.own import jumps
+from snapdyn.dynamics.systems.own import theory
 from snapdyn.dynamics.systems.own.symbolic import SymbolicSystem
 
 t, x, p = sympy.symbols("t x p")
@@ -68,7 +68,7 @@ def test_events_and_saves_over_many_jumps() -> None:
 
 def test_too_many_jumps_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert one sentence for more jumps than a run may have, and none for fewer."""
-    monkeypatch.setattr(jumps, "MOST_JUMPS", 100)
+    monkeypatch.setattr(theory, "MOST_JUMPS", 100)
     assert sd.integrate(driven(sympy.floor(t)), [50.0]).success
     with pytest.raises(sd.InputError, match="jumps at most 100 times in a run, received 1000"):
         sd.integrate(driven(sympy.floor(t)), [1000.0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from snapdyn.dynamics.training.transformer.settings import TransformerSettings, split_text
+from snapdyn.dynamics.training.transformer.trainer import TransformerSettings, split_text
 from tests.helpers import FABLE
 
 

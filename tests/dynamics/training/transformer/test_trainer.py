@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics.training.transformer.settings import TransformerSettings
-from snapdyn.dynamics.training.transformer.trainer import forward, initial_parameters, loss, step
+from snapdyn.dynamics.training.transformer.trainer import TransformerSettings, forward, initial_parameters, loss, step
 from tests.dynamics.training.transformer.helpers import assert_same, train
 from tests.helpers import FABLE
 
