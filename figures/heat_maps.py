@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray
 
+from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
 from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
@@ -42,17 +43,16 @@ SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
 TIME_STYLES: dict[str, Literal["-", "--", ":"]] = {"peak": "-", "start": "--", "end": ":"}
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
-# Characters that fit along the height, and along the width.
-TALL, WIDE = 30, 60
+TALL, WIDE = 30, 60  # characters that fit along the height, and along the width
 # Steps of the colour scale: each is an element of the SVG.
 COLOURS = 32
 # A logarithmic colour scale ends this many decades below its largest value.
 MOST_DECADES = 8
 
 
-def wrapped(text: str, width: int) -> str:
-    """Break a text into lines of at most `width` characters; formulas and "K = 10" stay whole."""
-    return text if "$" in text else textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width)
+def in_lines(text: str, width: int = WIDE) -> str:
+    """Return a text with its mathematics as mathtext, in lines of at most `width` characters."""
+    return as_mathtext(textwrap.fill(text, width))
 
 
 def cell_edges(points: Floats, scale: str) -> Floats:
@@ -128,55 +128,40 @@ def level_lines(
     return Line2D([], [], linewidth=line_width(width), label=label, path_effects=effects, **style)
 
 
-def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
-    """Draw a validity map with its colour bar.
+def draw_map(axes: Axes, map: Map) -> list[Any]:
+    """Draw a validity map with its colour bar; return the handles of its legend.
 
     The cells around the grid points are coloured by the measured violation (dark: small; grey: no instance). A dashed
     line marks where the violation crosses the threshold. Printed conditions are dotted, fitted or corrected ones solid.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    map : Map
-
-    Returns
-    -------
-    handles : list
-        Handles of the legend.
-    texts : list of str
-        Their labels.
     """
     import matplotlib
-    from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
-    texts = [line.label for line in map.boundaries]
     # A linear scale begins at 0 or below.
     values, norm = _colour_scale(map.violation, map.scale, map.threshold, *[0.0] * (map.scale == "linear"))
     edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
     colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
-    labels = wrapped(map.xlabel, WIDE), wrapped(map.ylabel, TALL), wrapped(map.quantity, TALL)
+    labels = in_lines(map.xlabel), in_lines(map.ylabel, TALL), in_lines(map.quantity, TALL)
     grey = heat_map(axes, edges, (map.xscale, map.yscale), values, norm, colours, labels, "no such instance")
-    axes.set_title(wrapped(map.title, WIDE))
+    axes.set_title(in_lines(map.title))
     handles: list[Any] = []
-    for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):
-        style: dict[str, Any] = {
-            "color": colour,
-            "linewidth": 1.8,
-            "linestyle": ":" if boundary.kind == "printed" else "-",
-        }
-        white = [withStroke(linewidth=3.4, foreground="white")]
-        axes.plot(boundary.x, boundary.y, path_effects=white, **style)
-        handles.append(Line2D([], [], **style))
+    for boundary, colour in zip(map.boundaries, cycle(LINE_COLOURS)):
+        handles += axes.plot(
+            boundary.x,
+            boundary.y,
+            ":" if boundary.kind == "printed" else "-",
+            color=colour,
+            linewidth=1.8,
+            label=in_lines(boundary.label),
+            path_effects=[withStroke(linewidth=3.4, foreground="white")],
+        )
     # Last, so that the measured line stays visible where a condition lies under it.
     levels, level = (np.log(values), np.log(map.threshold or 1)) if map.scale == "log" else (values, map.threshold)
     if min(values.shape) > 1 and np.nanmin(levels, initial=np.inf) < level < np.nanmax(levels, initial=-np.inf):
         text = f"measured: {map.threshold:g}"
         style = {"color": "white", "linestyle": "--"}
         handles.append(level_lines(axes, map.x, map.y, levels, [level], text, 1.4, "black", **style))
-        texts.append(text)
-    texts += [str(handle.get_label()) for handle in grey]
-    return handles + grey, [wrapped(text, WIDE) for text in texts]
+    return handles + grey
 
 
 def _colour_scale(values: Floats, scale: str, *shown: float) -> tuple[Floats, Any]:

@@ -103,21 +103,14 @@ def plot(
         except InputError:
             pyplot.close(figure)  # which a notebook would show empty
             raise
-        _clear_legend(ax, figure)
+        legend = ax.get_legend()
+        if legend is not None and len(legend.get_texts()) > MOST_INSIDE:  # it would cover the curves
+            handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+            legend.remove()
+            legend_above(figure, handles, labels, grow=True, fontsize=note_size())
         fit_texts(figure)
         _keep_style(figure)
     return ax
-
-
-def _clear_legend(axes: Axes, figure: Figure) -> None:
-    """Move a legend that would cover the curves above the axes, and let the figure grow by its height."""
-    legend = axes.get_legend()
-    if legend is None or len(legend.get_texts()) <= MOST_INSIDE:
-        return
-    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-    legend.remove()
-    above = legend_above(figure, handles, labels, fontsize=note_size())
-    figure.set_figheight(figure.get_figheight() + above.get_window_extent().height / figure.dpi)
 
 
 def _drawn(axes: Axes) -> frozenset[int]:

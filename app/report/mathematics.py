@@ -151,29 +151,3 @@ def prose_html(text: str) -> str:
         for kind, part in pieces(text)
         if part
     )
-
-
-def prose_svg(text: str) -> str:
-    """Return a text as content of an SVG <text>, indices lowered and powers raised.
-
-    Parameters
-    ----------
-    text : str
-        Plain text.
-
-    Returns
-    -------
-    str
-        Escaped text and <tspan> elements; after an index the next piece returns to the base line.
-    """
-    shifts, styles = {"sub": 2.0, "sup": -3.0}, {"sub": ' font-size="75%"', "sup": ' font-size="75%"'}
-    out, height = "", 0.0
-    for kind, part in pieces(text):
-        if not part:
-            continue
-        wanted = shifts.get(kind, 0.0)
-        moved = f' dy="{wanted - height:g}"' if wanted != height else ""
-        attributes = moved + styles.get(kind, ' font-style="italic"' if kind == "italic" else "")
-        out += f"<tspan{attributes}>{html.escape(part)}</tspan>" if attributes else html.escape(part)
-        height = wanted
-    return out

@@ -23,7 +23,7 @@ from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.gallery import write
 from snapdyn.figures.output import DrawnFigure
-from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
+from snapdyn.report.mathematics import formula_html, prose_html
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.claims.equations import EquationRow, derivation_verdict, equation_table
@@ -291,8 +291,8 @@ def outcome(check: Measured) -> tuple[str, str]:
 FILTERS: dict[str, Callable[..., Any]] = {
     "formula": lambda latex: Markup(formula_html(latex)),
     "prose": lambda text: Markup(prose_html(text)),
-    "svg": lambda picture: Markup(page_svg(claim_svg(picture))),
-    "map_svg": lambda map: Markup(page_svg(map_svg(map))),
+    "svg": lambda picture: Markup(claim_svg(picture)),
+    "map_svg": lambda map: Markup(map_svg(map)),
     "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
@@ -306,62 +306,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
 COLOURS = 64
 # A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
 LINES_ON_PAPER = 0.75
-# Paint that follows the page's colours. Outlines (wider than 3) stay black: they are behind white lines on a map.
-BLACK = re.compile(r"stroke:#000000(?!.*stroke-width:3)")
-PAINT = {
-    "fill:#ffffff;stroke": "fill:var(--paper);stroke",
-    "#0072b2": "var(--blue)",
-    "#d9d9d9": "var(--line)",
-    "#4c4c4c": "var(--soft)",
-    "#4d4d4d": "var(--soft)",
-    "#737373": "var(--soft)",
-}
-
-
-def page_svg(svg: str) -> str:
-    """Return an SVG of matplotlib with fewer characters, in the colours of the page, with mathematics in its labels.
-
-    Parameters
-    ----------
-    svg : str
-        One <svg> element without size (`snapdyn.figures.claim_pictures.claim_svg` and `map_svg`).
-
-    Returns
-    -------
-    str
-        One <svg> element: coordinates are rounded to a tenth of a point; `currentColor` replaces black, and the colour
-        of the page replaces white.
-    """
-    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("xlink:href", "href")
-    svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
-    svg = re.sub(r' style="([^"]*)"', lambda style: f' style="{_paint(style[1])}"', svg)
-    svg = re.sub(r' (?:d|transform|x|y|width|height|points)="[^"]*"', lambda place: _rounded(place[0]), svg)
-    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path[0].strip()), svg)
-    # The marker itself has the stroke.
-    svg = re.sub(r"<use[^>]*>", lambda use: re.sub(r'stroke[^;"]*;?', "", use[0]).replace(' style=""', ""), svg)
-    # matplotlib's own <tspan> are letters of a formula, each in its place.
-    label = re.compile(r"(<text[^>]*>)([^<]+)(?=</text>)")
-    return label.sub(lambda text: text[1] + prose_svg(html.unescape(text[2].strip())), svg)
-
-
-def _rounded(text: str) -> str:
-    return re.sub(r"-?\d+\.\d+", lambda number: _number(float(number[0])), text)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") if abs(value) >= 0.05 else "0"
-
-
-def _paint(style: str) -> str:
-    """Return a style without spaces, fonts and defaults; black becomes the colour of the text."""
-    rules = [rule.strip().replace(": ", ":") for rule in style.split(";")]
-    kept = [rule for rule in rules if not rule.startswith("font-family") and rule != "stroke-dashoffset:0"]
-    text = BLACK.sub("stroke:currentColor", ";".join(kept))
-    text = "fill:none" if text == "fill:#ffffff" else text
-    for colour, variable in PAINT.items():
-        text = text.replace(colour, variable)
-    return text
-
 
 def figure_image(path: Path, alternative: str) -> str:
     """Return a figure as an <img> that needs no other file.

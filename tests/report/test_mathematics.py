@@ -8,7 +8,7 @@ import pytest
 
 from snapdyn.analytic.symbolic import derivation_of
 from snapdyn.analytic.symbolic.derivation import DECLARED
-from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
+from snapdyn.report.mathematics import formula_html, prose_html
 from snapdyn.validation import CLAIMS
 
 HEADLINES = {c.id: c.headline for c in CLAIMS.values() if c.headline}
@@ -97,4 +97,3 @@ def test_text_is_escaped() -> None:
     """Assert that markup in a user's text is shown, not obeyed."""
     assert prose_html("<b> & 'we'") == "&lt;<i>b</i>&gt; &amp; &#x27;we&#x27;"
     assert "<script" not in prose_html("x_{<script>} <script>")
-    ElementTree.fromstring(f"<text>{prose_svg('a < b & V^2')}</text>")
