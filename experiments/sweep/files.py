@@ -52,7 +52,6 @@ class Range(Section):
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
-            _require_finite(self, name)
             numbers = np.linspace(self.first, self.last, self.count)
         return list(dict.fromkeys(map(round, numbers.tolist()))) if whole_numbers else numbers.tolist()
 
@@ -69,7 +68,6 @@ class Spread(Section):
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
-        _require_finite(self, name)
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
@@ -83,16 +81,6 @@ class Spread(Section):
         else:
             numbers = rng.uniform(low, high, count)
         return [round(number) for number in numbers.tolist()] if whole_numbers else numbers.tolist()
-
-
-def _require_finite(table: Range | Spread, name: str) -> None:
-    """Check that the distance of two finite numbers is finite, as numpy needs it."""
-    (first, low), (last, high), *_ = table
-    if not math.isfinite(high - low):
-        raise InputError(
-            f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
-            "smaller range"
-        )
 
 
 def _entry(table: type[Section], entry: Any) -> Any:
@@ -216,13 +204,16 @@ DESIGNS = by_key("design", {"grid": GridSection, "list": ListSection, "random": 
 KINDS = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 
 
+Sections = dict[str, dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A cell as sent to a worker: its number in the design, its key, and its settings as canonical JSON by section."""
+    """A cell as sent to a worker: its number in the design, its key, and the checked values of its sections."""
 
     number: int
     key: str
-    sections: dict[str, str]
+    sections: Sections
 
 
 @dataclass(frozen=True)
@@ -245,28 +236,28 @@ class Sweep:
         InputError
             A value of the wrong type for its key.
         """
-        of_sections = {name: sections_model({name: model}, (name,)) for name, model in models(self.kind).items()}
-        known: dict[tuple[Any, ...], tuple[str, str]] = {}
+        known: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
         for number, parameters in enumerate(self.design.cells()):
             sections, identities = {}, {}
             for name, values in self.sections.items():
-                changes = {key: value for key, value in parameters.items() if key.startswith(f"{name}.")}
+                changes = {
+                    key.partition(".")[2]: value for key, value in parameters.items() if key.startswith(f"{name}.")
+                }
                 # 1, 1.0 and true are equal, but only one of them may be right.
                 made_of = (name, *((key, type(value), value) for key, value in changes.items()))
                 if made_of not in known:
-                    keys = dict(
-                        ("seeds", [value]) if key == SEED else (key.partition(".")[2], value)
-                        for key, value in changes.items()
-                    )
-                    file = read_model(of_sections[name], {name: values | keys}, f"{self.name}.toml")
-                    known[made_of] = self._described(getattr(file, name))
+                    known[made_of] = self._described(name, values | changes)
                 sections[name], identities[name] = known[made_of]
             facts = (FORMAT, code, self.kind, sorted(self.observables), sorted(identities.items()))
             yield Cell(number, hashed_name(facts), sections), parameters
 
-    def _described(self, section: Section) -> tuple[str, str]:
-        """Canonical JSON of a section, and its identity: this text, followed by the hash of each file that it names."""
-        text = json.dumps(section.model_dump(), sort_keys=True)
+    def _described(self, name: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Checked values of a section, and its identity: these, followed by the hash of each file that it names."""
+        if name == "sgd":
+            values = values | {"seeds": [values["seed"]]}
+            del values["seed"]
+        file = read_model(sections_model({name: models(self.kind)[name]}, (name,)), {name: values}, f"{self.name}.toml")
+        section: Section = getattr(file, name)
         files = [
             file
             for path in section.files(self.folder)
@@ -274,11 +265,13 @@ class Sweep:
             if not file.is_dir()
         ]
         try:
-            return text, " ".join([text, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)])
+            digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         except OSError as error:
             raise InputError(
                 f"expected a file that can be read, received {error.filename!r} ({error.strerror}); check the path"
             ) from error
+        found = section.model_dump()
+        return found, " ".join([json.dumps(found, sort_keys=True), *digests])
 
     @property
     def measured(self) -> list[Observable]:
@@ -296,6 +289,12 @@ def models(kind: str) -> dict[str, Model]:
         LADDER: {"ladder": run_sections.LADDER},
     }
     return {"classes": CLASSES, **own[kind]}
+
+
+def section_of(kind: str, name: str, values: dict[str, Any]) -> Any:
+    """The section of a cell, whose values `Sweep.cells` has checked."""
+    model = models(kind)[name]
+    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_construct(**values)
 
 
 def load_plugins(system: Any, observables: Any) -> None:
