@@ -27,9 +27,6 @@ from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.dynamics.files.npz import read_npz
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 
-# Whole numbers in the file of a sparse table.
-INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
-
 
 class ClassSection(Section):
     """Sequence classes of one kind."""
@@ -119,9 +116,6 @@ def read_table(path: Path) -> Any:
                     "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
                 )
             return next(iter(arrays.values()))
-        for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
-            if arrays[name].dtype.kind not in "iu":
-                raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
         from scipy import sparse
 
         return sparse.load_npz(path)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray
 
+from snapdyn.core.errors import InputError, choice
 from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
 from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
-from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, power_of_ten
+from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.phases import OBSERVABLES, PHASES
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from snapdyn.validation.pictures import Map
 
 MESH = 200  # points along each axis at which the theory's lines are computed
-FINE = 16  # cells along each axis from which on lines of equal values are drawn
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",
@@ -188,7 +188,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     ----------
     dataset : xarray.Dataset
         From `snapdyn sweep` with a grid design over x and y, and with one value on each other axis. It may have a
-        dimension seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
+        dimension seed, over which the mean is taken.
     x : str
         Dimension on the horizontal axis.
     y : str
@@ -222,10 +222,24 @@ def diagram(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.Da
     """Return a variable of a sweep over (y, x), with what was run in its attributes.
 
     It is the mean over seeds, or the median of phases. Cells have edges between neighbours, so the axes are sorted.
+    Raises InputError where it cannot be drawn: an unknown variable or axis, texts, or further dimensions.
     """
-    field = dataset[variable]
+    field = dataset[choice("the variable of the diagram", variable, [str(name) for name in dataset.data_vars])]
     if "seed" in field.dims and "seed" not in (x, y):
         field = field.median("seed") if variable == "phase" else field.mean("seed")
+    dims = [str(name) for name in field.dims if field.sizes[name] != 1]
+    for name in (x, y):
+        choice("the axes of the diagram", name, dims)
+    if x == y:
+        raise InputError(f"expected two axes of the diagram, received {x} twice; choose two of {', '.join(dims)}")
+    for each in (field, field[x], field[y]):
+        if each.dtype.kind not in "iuf":
+            raise InputError(f"expected numbers in a diagram, received texts as {each.name}; choose another one")
+    if others := [name for name in dims if name not in (x, y)]:
+        raise InputError(
+            f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; give one value of each, or "
+            "choose one with dataset.sel(...)"
+        )
     field = field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x).sortby([x, y])
     known = {"settings": dataset.attrs["settings"], "observable": variable}
     return field.assign_attrs(dataset[variable].attrs | known)
@@ -262,6 +276,7 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
     """Draw a `diagram` with its colour bar and the lines of the theory; return the handles of its legend."""
     from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.patches import Patch
+    from matplotlib.ticker import LogLocator
 
     y, x = (field[name] for name in field.dims)
     variable = field.attrs["observable"]
@@ -278,7 +293,6 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
         grey = heat_map(axes, edges, scales, values, norm, cmap, (right, up, ""), missing)
     else:
         grey = heat_map(axes, edges, scales, values, norm, "cividis", (right, up, _label(field)), missing)
-    levels = _draw_levels(axes, field, norm) if variable != "phase" else []
     spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
     X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
     theory = theory_on(field, X, Y)
@@ -287,7 +301,8 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
         known = level[np.isfinite(level)]
         if known.size and known.min() < 0 < known.max():
             handles.append(level_lines(axes, X, Y, level, [0.0], label, 1.6, "white", color=colour))
-    if variable == "transition_time" and levels:
+    if variable == "transition_time" and min(values.shape) > 1:
+        levels = LogLocator().tick_values(norm.vmin, norm.vmax)
         handles.append(level_lines(axes, x, y, field.values, levels, "measured", 2.0, "0.3", color="white"))
         for kind, linestyle in TIME_STYLES.items():
             time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
@@ -312,30 +327,3 @@ def _scale(values: Floats) -> str:
         return "linear"
     spread = [np.std(np.diff(place)) / np.mean(np.diff(place)) for place in (np.log(values), values)]
     return "log" if spread[0] < spread[1] else "linear"
-
-
-def _draw_levels(axes: Axes, field: xarray.DataArray, norm: Any) -> list[float]:
-    """Draw lines of equal values, with up to five values written on them, on a fine grid; return their values.
-
-    The values are decades or round numbers.
-    """
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
-    values = np.ma.masked_invalid(field.values)
-    if min(values.shape) < FINE or np.unique(values.compressed()).size <= len(values):
-        return []
-    low, high = float(norm.vmin), float(norm.vmax)
-    subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
-    ticks = LogLocator(subs=subs) if isinstance(norm, LogNorm) else MaxNLocator(5)
-    levels = [each for each in ticks.tick_values(low, high) if low < each < high]
-    if levels:
-        y, x = (field[name] for name in field.dims)
-        lines = axes.contour(x, y, values, levels=levels, colors="white", linewidths=line_width(0.7))
-        axes.clabel(
-            lines,
-            levels[:: 1 + len(levels) // 5],
-            fontsize=note_size(0.86),
-            fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}",
-        )
-    return levels

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.style import Axes, Figure, new_figure, text_width_scale
+from snapdyn.figures.style import Axes, Figure, new_figure, text_scale
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -20,7 +20,7 @@ ROUNDS = 6  # of changing texts and laying out again
 
 def fitting_columns(width: float, count: int, least: float) -> int:
     """Return the number of columns of panels in `width`, each at least `least` inches wide (at house text size)."""
-    columns = max(1, min(count, int(width / text_width_scale() / least + 1e-9)))
+    columns = max(1, min(count, int(width / text_scale() / least + 1e-9)))
     return -(-count // -(-count // columns))  # no emptier last row than needed
 
 

@@ -16,7 +16,6 @@ from snapdyn.figures.style import (
     SINGLE_COLUMN,
     TIME_LABEL,
     Axes,
-    Figure,
     Style,
     house_style,
     line_width,
@@ -237,22 +236,9 @@ def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = 
     from snapdyn.figures.heat_maps import diagram, draw_diagram
 
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
-    if len(dims) < 2 and (x is None or y is None):
-        raise InputError(
-            f"expected a variable with at least two dimensions, received {what} with {dims}; sweep two parameters"
-        )
     # One that is given leaves the first other one.
-    x = next(name for name in dims if name != y) if x is None else choice("x", x, dims)
-    y = next(name for name in dims if name != x) if y is None else choice("y", y, dims)
-    if x == y:
-        raise InputError(f"expected two dimensions x and y, received {x} twice; choose two of {', '.join(dims)}")
-    if texts := [name for name in (x, y) if dataset[name].dtype.kind not in "iuf"]:
-        raise InputError(f"expected numbers along the axes, received texts along {texts[0]}; choose another dimension")
-    if others := [name for name in dims if name not in (x, y)]:
-        raise InputError(
-            f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; choose one value of each "
-            "with dataset.sel(...) first"
-        )
+    x = next((name for name in dims if name != y), "") if x is None else x
+    y = next((name for name in dims if name != x), "") if y is None else y
     handles = draw_diagram(axes, diagram(dataset, x, y, what))
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())

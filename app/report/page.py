@@ -307,6 +307,7 @@ COLOURS = 64
 # A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
 LINES_ON_PAPER = 0.75
 
+
 def figure_image(path: Path, alternative: str) -> str:
     """Return a figure as an <img> that needs no other file.
 

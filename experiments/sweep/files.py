@@ -190,7 +190,7 @@ class PhaseSection(Section):
 
     x: str
     y: str
-    variable: str = Field(min_length=1)
+    variable: str
     width: float | None = Field(None, gt=0)
     style: str | None = None
 
@@ -346,18 +346,8 @@ def read_sweep(path: Path) -> Sweep:
             raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
         whole_numbers[name] = _takes_whole_numbers(models(kind)[section], sections[section].get("kind"), key)
     seeds = _seeds(file) if kind == SGD else {}
-    sweep = Sweep(
-        path.stem,
-        path.parent,
-        kind,
-        sections,
-        file.sweep.design_of(whole_numbers, seeds),
-        observables,
-        file.phase,
-    )
-    if file.phase is not None:
-        _check_phase(file.phase, sweep.design, sweep.measured)
-    return sweep
+    design = file.sweep.design_of(whole_numbers, seeds)
+    return Sweep(path.stem, path.parent, kind, sections, design, observables, file.phase)
 
 
 def _seeds(file: Any) -> dict[str, list[Value]]:
@@ -396,38 +386,3 @@ def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     types = set(get_args(annotation) or (annotation,))
     return int in types and float not in types
-
-
-def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]) -> None:
-    axes = {axis.name: axis for axis in design.axes}
-    if len(axes) < 2 or "cell" in axes:
-        raise InputError(
-            "expected a grid of at least two parameters with a section [phase], received "
-            f"{'another design' if 'cell' in axes else 'a grid of one parameter'}; vary two, or leave out [phase]"
-        )
-    for name in (phase.x, phase.y):
-        if name not in axes:
-            raise unknown_name("an axis in [phase]", name, axes)
-    if phase.x == phase.y:
-        raise InputError(f"expected two different axes in [phase], received {shown(phase.x)} twice; change one of them")
-    for name in (phase.x, phase.y):
-        (values,) = axes[name].parameters.values()
-        if len(values) < 2 or any(isinstance(value, (bool, str)) for value in values):
-            raise InputError(
-                f"expected at least two numbers on the axis {name} of [phase], received "
-                f"{'one' if len(values) < 2 else 'texts or true/false'}; take another axis, or leave out [phase]"
-            )
-    names = [each.name for each in measured if not each.dims and not each.text]
-    if not names:
-        raise InputError(
-            f"expected an observable with one number per cell with a section [phase], received "
-            f"{', '.join(each.name for each in measured)}; add one, such as entropy, to observables"
-        )
-    if phase.variable not in names:
-        raise unknown_name("variable in [phase]", phase.variable, names)
-    others = [name for name in axes if name not in (phase.x, phase.y, "seed") and len(axes[name]) > 1]
-    if others:
-        raise InputError(
-            f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one value of each, or draw the dataset with snapdyn.figures.plot"
-        )
