@@ -33,6 +33,13 @@ class ClassSection(Section):
 
     kind: str
 
+    def require_one(self, one: str, other: str) -> None:
+        """Raise InputError unless exactly one of two keys is given."""
+        missing = [getattr(self, name) is None for name in (one, other)]
+        if sum(missing) != 1:
+            received = "neither" if missing[0] else "both"
+            raise InputError(f"expected either {one} or {other} in [classes], received {received}; give one of them")
+
     @abstractmethod
     def build(self, folder: Path) -> SequenceClasses:
         """Build the classes; relative files lie in `folder`."""
@@ -67,9 +74,7 @@ class Table(ClassSection):
         return [] if self.file is None else [folder / self.file]
 
     def build(self, folder: Path) -> SequenceClasses:
-        if (self.P is None) == (self.file is None):
-            received = "neither" if self.P is None else "both"
-            raise InputError(f"expected either P or file in [classes], received {received}; give one of them")
+        self.require_one("P", "file")
         P = self.P if self.file is None else read_table(folder / self.file)
         return SequenceClasses(P, self.query, self.next_token, self.prior, self.vocab_size)
 
@@ -84,9 +89,7 @@ class TextSection(ClassSection):
         return [folder / path for path in (*(self.paths or ()), *([self.file] if self.file else ()))]
 
     def build(self, folder: Path) -> SequenceClasses:
-        if (self.file is None) == (self.paths is None):
-            received = "neither" if self.file is None else "both"
-            raise InputError(f"expected either file or paths in [classes], received {received}; give one of them")
+        self.require_one("file", "paths")
         options = self.model_dump(exclude={"kind", "file", "paths"}, exclude_unset=True)
         if self.file is None:
             return from_text([folder / path for path in self.paths or ()], **options)

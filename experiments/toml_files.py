@@ -209,18 +209,8 @@ SIMPLE_TYPES = frozenset((bool, int, float, str, NoneType))
 SectionType = TypeVar("SectionType", bound=Section)
 
 
-def _rows_of_one_length(rows: list[list[float]]) -> list[list[float]]:
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) > 1:
-        raise ValueError(
-            f"rows of one length, received rows of {lengths[0]} and of {lengths[-1]} numbers; write 0.0 for a token "
-            "that a row does not have"
-        )
-    return rows
-
-
-Rows = Annotated[list[list[float]], AfterValidator(_rows_of_one_length)]
-"""A table in a file: a list of rows of numbers, all of one length."""
+Rows = list[list[float]]
+"""A table in a file: a list of rows of numbers."""
 
 
 def section_model(

@@ -224,12 +224,12 @@ def diagram(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.Da
     It is the mean over seeds, or the median of phases. Cells have edges between neighbours, so the axes are sorted.
     Raises InputError where it cannot be drawn: an unknown variable or axis, texts, or further dimensions.
     """
-    field = dataset[choice("the variable of the diagram", variable, [str(name) for name in dataset.data_vars])]
+    field = dataset[choice("variable", variable, [str(name) for name in dataset.data_vars])]
     if "seed" in field.dims and "seed" not in (x, y):
         field = field.median("seed") if variable == "phase" else field.mean("seed")
     dims = [str(name) for name in field.dims if field.sizes[name] != 1]
-    for name in (x, y):
-        choice("the axes of the diagram", name, dims)
+    choice("x", x, dims)
+    choice("y", y, dims)
     if x == y:
         raise InputError(f"expected two axes of the diagram, received {x} twice; choose two of {', '.join(dims)}")
     for each in (field, field[x], field[y]):

@@ -304,8 +304,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 # Of the 17 figures, all are smaller as PNG with this many colours than as SVG, and they need no font of the reader's.
 COLOURS = 64
-# A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
-LINES_ON_PAPER = 0.75
 
 
 def figure_image(path: Path, alternative: str) -> str:
@@ -321,18 +319,16 @@ def figure_image(path: Path, alternative: str) -> str:
     Returns
     -------
     str
-        The picture with COLOURS colours. Its class is "lines" where a dark page may invert it, else "colours".
+        The picture with COLOURS colours.
     """
     from PIL import Image
 
     written = io.BytesIO()
     with Image.open(path) as image:
         picture = image.convert("RGB")
-    bright = picture.convert("L").histogram()
-    kind = "lines" if sum(bright[251:]) > LINES_ON_PAPER * sum(bright) else "colours"
     picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
         written, format="png", optimize=True
     )
     source = "data:image/png;base64," + b64encode(written.getvalue()).decode()
     size = f'width="{picture.width}" height="{picture.height}"'
-    return f'<img class="{kind}" src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'
+    return f'<img src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'

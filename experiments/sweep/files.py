@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from snapdyn.core.errors import InputError, positive, shown, suggest, unknown_name
+from snapdyn.core.errors import InputError, choice, positive, shown, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.storage import hashed_name
 from snapdyn.dynamics.observables import (
@@ -92,8 +92,6 @@ def _entry(table: type[Section], entry: Any) -> Any:
             f"its values as a list of numbers, texts or true/false, received {shown(entry)}; write, for example, "
             "[0.1, 1.0]"
         )
-    if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
-        raise ValueError(f"finite numbers only, received {shown(entry)}; leave out the others")
     return entry
 
 
@@ -369,12 +367,9 @@ def _observables(
         system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
         return default_observables(kind, system is None or system.takes_classes(), system and system.system)
     known = observables_of(kind)
-    for name in named:
-        if name not in known:
-            raise unknown_name(f"observables of a sweep with [{section}]", name, known)
     if not named:
         raise InputError(f"expected at least one observable in [sweep], received none; choose from {', '.join(known)}")
-    return tuple(named)
+    return tuple(choice(f"observables of a sweep with [{section}]", name, known) for name in named)
 
 
 def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
