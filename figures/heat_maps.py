@@ -201,7 +201,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     Returns
     -------
     matplotlib Figure
-        Titled by the variable and the system; the settings stand below in small letters.
+        Titled by the variable; the settings stand below in small letters.
     """
     figure = new_figure(width, min(WIDTH, 1.2 * width))
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
@@ -209,11 +209,12 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     axes = main.subplots()
     field = diagram(dataset, x, y, variable)
     handles = draw_diagram(axes, field)
-    system, _, settings = settings_text(field).partition(": ")
-    axes.set_title(f"{_label(field).partition(' (')[0]}, {system}", loc="left")
+    axes.set_title(_label(field), loc="left")
     if handles:
         legend_above(main, handles, loc="outside lower center", most_columns=2)
-    below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True)
+    below.text(
+        0.5, 0.5, settings_text(field), ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True
+    )
     fit_texts(figure)
     return figure
 
@@ -254,22 +255,18 @@ def _label(field: xarray.DataArray) -> str:
 
 
 def settings_text(field: xarray.DataArray) -> str:
-    """Return the title of a diagram: the system, and the settings that all cells share."""
+    """Return the settings that all cells of a diagram share, as one line."""
     sections: dict[str, dict[str, Any]] = json.loads(field.attrs["settings"])
-    run = next((name for name in sections if name not in ("classes", "run")), "")
-    of_classes = sections.get("classes", {}).get("kind")
-    name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
     values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
-    for swept, coordinate in parameters_of(field).items():
-        values.pop(swept, None)
-        if coordinate.size == 1:
-            values[swept] = coordinate.values.item()
-    shown = [
-        f"{LABELS.get(key, key)} = " + (f"{value:g}" if isinstance(value, float) else str(value).replace("$", r"\$"))
-        for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
-        if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
-    ]
-    return name.replace("$", r"\$") + ": " + ", ".join(shown)
+    values |= {name: place.values.item() for name, place in parameters_of(field).items() if place.size == 1}
+    shown = (
+        (dotted.partition(".")[2], value)
+        for dotted, value in values.items()
+        if dotted not in [name for name, place in parameters_of(field).items() if place.size > 1]
+        and not isinstance(value, (list, dict))
+    )
+    texts = (f"{LABELS.get(key, key)} = " + str(value).replace("$", r"\$") for key, value in shown)
+    return ", ".join(texts)
 
 
 def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:

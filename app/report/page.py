@@ -57,9 +57,6 @@ ROLES = {
 }
 
 
-WORDS = ("no", "one", "two", "three", "four", "five")
-
-
 @dataclass(frozen=True)
 class BuiltReport:
     """The page that was written, and its verdicts.
@@ -270,12 +267,7 @@ def number(value: float, digits: int = 3) -> Markup | str:
     """Return a number as text with `digits` digits, powers of ten such as 2·10<sup>7</sup> where they are shorter."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    text = f"{value:.{digits}g}"
-    mantissa, _, exponent = text.partition("e")
-    if not exponent or 0 < int(exponent) < 5:
-        return f"{float(text):.{max(digits, 6)}g}"
-    power = f"10<sup>{int(exponent)}</sup>"
-    return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
+    return Markup(prose_html(f"{value:.{digits}g}"))
 
 
 def outcome(check: Measured) -> tuple[str, str]:
@@ -297,7 +289,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
     "place": lambda source: re.split(r", Eqs?\.|;", source)[0],
-    "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,
 }
 

@@ -128,7 +128,8 @@ def measured(
         The run did not reach its end.
     """
     found = _run(kind, sections, observables, folder)
-    plain = {each.name: _plain(each.values(found)) for each in observables}
+    read = {each.name: each.values(found) for each in observables}
+    plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in read.items()}
     try:
         values = declared_values(observables, plain)
     except ValueError as error:
@@ -165,11 +166,6 @@ def _run(kind: str, sections: Sections, observables: Sequence[Observable], folde
     (seed,) = sgd_section.seed_list()
     settings |= {"seed": seed, "record": record, "save_decoder": transition}
     return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
-
-
-def _plain(value: Any) -> Any:
-    """Return a number or array of numpy as numbers of Python, for JSON."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 # What a cell can run: all rooms below the figures, and the checks of input.

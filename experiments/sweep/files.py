@@ -38,11 +38,15 @@ SEED = "sgd.seed"
 FORMAT = 1  # of the files of cells
 
 
+# The distance of two such numbers is finite, as numpy needs it.
+Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]
+
+
 class Range(Section):
     """Evenly spaced values, both ends included."""
 
-    first: float
-    last: float
+    first: Bounded
+    last: Bounded
     count: int = Field(ge=1, le=MOST_CELLS)
     spacing: Literal["linear", "log"] = "linear"
 
@@ -59,8 +63,8 @@ class Range(Section):
 class Spread(Section):
     """A distribution to draw from."""
 
-    low: float
-    high: float
+    low: Bounded
+    high: Bounded
     distribution: Literal["uniform", "log-uniform"] = "uniform"
 
     def draw(self, name: str, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:

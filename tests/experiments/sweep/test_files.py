@@ -77,4 +77,4 @@ def test_bad_files_are_refused(
 def test_a_diagram_needs_one_number_per_cell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Assert one sentence where no observable has that."""
     assert swept(GOOD.replace('["entropy", "loss"]', '["class_entropy"]') + PHASE, tmp_path) == 2
-    assert "received also class" in capsys.readouterr().err
+    assert "expected variable to be one of class_entropy" in capsys.readouterr().err
