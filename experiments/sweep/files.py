@@ -31,7 +31,7 @@ from snapdyn.experiments import run_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN, system_models
 from snapdyn.experiments.sweep.columns import all_observables, chosen, default_observables, observables_of
-from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
+from snapdyn.experiments.toml_files import Model, Section, file_model, of_kind, read_model, read_toml, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"
@@ -201,7 +201,7 @@ class SweptSeeds(run_sections.SeedsSection, extra="allow"):
     """Seeds of [sgd]; its other keys are checked with the values of each cell."""
 
 
-DESIGNS = by_key("design", {"grid": GridSection, "list": ListSection, "random": RandomSection})
+DESIGNS: Model = {"grid": GridSection, "list": ListSection, "random": RandomSection}
 # Kind of cell by the section that says what a cell runs.
 KINDS = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 
@@ -258,8 +258,9 @@ class Sweep:
         if name == "sgd":
             values = values | {"seeds": [values["seed"]]}
             del values["seed"]
-        file = read_model(sections_model({name: models(self.kind)[name]}, (name,)), {name: values}, f"{self.name}.toml")
-        section: Section = getattr(file, name)
+        file, source = {name: values}, f"{self.name}.toml"
+        model = file_model({name: models(self.kind)[name]}, (name,), file, source)
+        section: Section = getattr(read_model(model, file, source), name)
         files = [
             file
             for path in section.files(self.folder)
@@ -295,8 +296,7 @@ def models(kind: str) -> dict[str, Model]:
 
 def section_of(kind: str, name: str, values: dict[str, Any]) -> Any:
     """The section of a cell, whose values `Sweep.cells` has checked."""
-    model = models(kind)[name]
-    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_construct(**values)
+    return of_kind(models(kind)[name], values, name).model_construct(**values)
 
 
 def load_plugins(system: Any, observables: Any) -> None:
@@ -335,10 +335,12 @@ def read_sweep(path: Path) -> Sweep:
         name: (SweptSeeds if name == "sgd" else dict[str, Any], None if (kind, name) == (ODE, "classes") else ...)
         for name in models(kind)
     }
+    source = repr(str(path))
+    design = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
     model = create_model(
-        "SweepFile", __base__=Section, sweep=(DESIGNS, ...), phase=(PhaseSection | None, None), **of_cell
+        "SweepFile", __base__=Section, sweep=(design, ...), phase=(PhaseSection | None, None), **of_cell
     )
-    file: Any = read_model(model, values, repr(str(path)))
+    file: Any = read_model(model, values, source)
     sections = {name: values[name] for name in of_cell if name in values}
     observables = _observables(kind, given[0], file.sweep.observables, sections)
     whole_numbers = {}
@@ -348,8 +350,15 @@ def read_sweep(path: Path) -> Sweep:
             raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
         whole_numbers[name] = _takes_whole_numbers(models(kind)[section], sections[section].get("kind"), key)
     seeds = _seeds(file) if kind == SGD else {}
-    design = file.sweep.design_of(whole_numbers, seeds)
-    return Sweep(path.stem, path.parent, kind, sections, design, observables, file.phase)
+    return Sweep(
+        path.stem,
+        path.parent,
+        kind,
+        sections,
+        file.sweep.design_of(whole_numbers, seeds),
+        observables,
+        file.phase,
+    )
 
 
 def _seeds(file: Any) -> dict[str, list[Value]]:
