@@ -51,8 +51,8 @@ MOST_DECADES = 8
 
 
 def in_lines(text: str, width: int = WIDE) -> str:
-    """Return a text with its mathematics as mathtext, in lines of at most `width` characters."""
-    return as_mathtext(textwrap.fill(text, width))
+    """Return a text with its mathematics as mathtext, in lines of at most `width` characters; K = 10 stays whole."""
+    return as_mathtext(textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width))
 
 
 def cell_edges(points: Floats, scale: str) -> Floats:

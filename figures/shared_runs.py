@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
+from scipy.special import softmax
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
@@ -168,8 +169,7 @@ def recall(classes: SequenceClasses, z: np.ndarray, threshold: np.ndarray) -> np
     """
     logits = np.zeros((*z.shape[:2], classes.vocab_size))
     logits[:, :, : z.shape[2]] = z
-    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-    attention = weights / weights.sum(axis=2, keepdims=True)
+    attention = softmax(logits, axis=2)
     shares = []
     for m, query in enumerate(classes.queries):
         distinct = np.concatenate([classes.distinct_tokens(int(n)) for n in np.flatnonzero(classes.query == query)])

@@ -38,8 +38,8 @@ SEED = "sgd.seed"
 FORMAT = 1  # of the files of cells
 
 
-# The distance of two such numbers is finite, as numpy needs it.
-Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]
+# Well below the largest number, so that the distance of two of them is finite.
+Bounded = Annotated[float, Field(ge=-1e18, le=1e18)]
 
 
 class Range(Section):
