@@ -199,10 +199,16 @@ def declared_values(observables: Iterable[Observable], values: Mapping[str, Any]
 
 
 def _fits(observable: Observable, value: Any) -> bool:
-    if isinstance(value, dict) and observable.dims == ("rung",) and value.keys() <= set(RUNGS):
-        value = list(value.values())
-    kinds = (str,) if observable.text else (int, float)
-    entries = value if observable.dims and isinstance(value, list) else [value]
-    return isinstance(value, list) == bool(observable.dims) and all(
-        isinstance(entry, kinds) and not (isinstance(entry, int) and abs(entry) > LARGEST_INTEGER) for entry in entries
+    if not observable.dims:
+        entries = [value]
+    elif isinstance(value, dict) and observable.dims == ("rung",) and value.keys() <= set(RUNGS):
+        entries = list(value.values())
+    elif isinstance(value, list):
+        entries = value
+    else:
+        return False
+    if observable.text:
+        return all(isinstance(entry, str) for entry in entries)
+    return all(
+        isinstance(entry, float) or (isinstance(entry, int) and abs(entry) <= LARGEST_INTEGER) for entry in entries
     )
