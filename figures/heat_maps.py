@@ -300,7 +300,7 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
             handles.append(level_lines(axes, X, Y, level, [0.0], label, 1.6, "white", color=colour))
     if variable == "transition_time" and min(values.shape) > 1:
         levels = LogLocator().tick_values(norm.vmin, norm.vmax)
-        handles.append(level_lines(axes, x, y, field.values, levels, "measured", 2.0, "0.3", color="white"))
+        handles.append(level_lines(axes, x, y, np.log(values), np.log(levels), "measured", 2.0, "0.3", color="white"))
         for kind, linestyle in TIME_STYLES.items():
             time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
             if np.isfinite(time).any():
