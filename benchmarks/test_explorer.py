@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from snapdyn.explorer.curves import compute_curves, verdicts
-from snapdyn.explorer.drawing import Picture
+from snapdyn.explorer.drawing import png
 from snapdyn.explorer.sliders import Settings
 
 # The first setting, and the ends of the sliders.
@@ -31,8 +31,7 @@ def test_curves(benchmark: Any, name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_move(benchmark: Any, name: str) -> None:
     """Time from the settings to the picture that the browser receives."""
-    picture = Picture()
-    benchmark(lambda: picture.png(compute_curves(CASES[name])))
+    benchmark(lambda: png(compute_curves(CASES[name])))
 
 
 @pytest.mark.benchmark(group="explorer: verdicts")

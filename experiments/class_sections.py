@@ -26,14 +26,18 @@ from snapdyn.dynamics.files.foreign import csv_rows, read_npz
 from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 
-# Whole numbers in the file of a sparse table.
-INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
-
 
 class ClassSection(Section):
     """Sequence classes of one kind."""
 
     kind: str
+
+    def require_one(self, one: str, other: str) -> None:
+        """Raise InputError unless exactly one of two keys is given."""
+        missing = [getattr(self, name) is None for name in (one, other)]
+        if sum(missing) != 1:
+            received = "neither" if missing[0] else "both"
+            raise InputError(f"expected either {one} or {other} in [classes], received {received}; give one of them")
 
     @abstractmethod
     def build(self, folder: Path) -> SequenceClasses:
@@ -69,9 +73,7 @@ class Table(ClassSection):
         return [] if self.file is None else [folder / self.file]
 
     def build(self, folder: Path) -> SequenceClasses:
-        if (self.P is None) == (self.file is None):
-            received = "neither" if self.P is None else "both"
-            raise InputError(f"expected either P or file in [classes], received {received}; give one of them")
+        self.require_one("P", "file")
         P = self.P if self.file is None else read_table(folder / self.file)
         return SequenceClasses(P, self.query, self.next_token, self.prior, self.vocab_size)
 
@@ -86,9 +88,7 @@ class TextSection(ClassSection):
         return [folder / path for path in (*(self.paths or ()), *([self.file] if self.file else ()))]
 
     def build(self, folder: Path) -> SequenceClasses:
-        if (self.file is None) == (self.paths is None):
-            received = "neither" if self.file is None else "both"
-            raise InputError(f"expected either file or paths in [classes], received {received}; give one of them")
+        self.require_one("file", "paths")
         options = self.model_dump(exclude={"kind", "file", "paths"}, exclude_unset=True)
         if self.file is None:
             return from_text([folder / path for path in self.paths or ()], **options)
@@ -118,9 +118,6 @@ def read_table(path: Path) -> Any:
                     "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
                 )
             return next(iter(arrays.values()))
-        for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
-            if arrays[name].dtype.kind not in "iu":
-                raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
         from scipy import sparse
 
         return sparse.load_npz(path)

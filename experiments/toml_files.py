@@ -7,22 +7,20 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from numpy.typing import ArrayLike
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
-    Discriminator,
-    Tag,
     ValidationError,
     create_model,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
 
-from snapdyn.core.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest
+from snapdyn.core.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest, unknown_name
 
 File = TypeVar("File", bound="Section")
 
@@ -122,24 +120,23 @@ def _check_values(path: Path, values: Any) -> None:
             )
 
 
-def by_key(key: str, models: Mapping[str, type[Section]]) -> Any:
-    """Type of a section whose `key` names one of `models`."""
-    members = tuple(Annotated[model, Tag(f"{key} = {name}")] for name, model in models.items())
-    return Annotated[
-        Union[members],  # noqa: UP007
-        Discriminator(
-            lambda values: f"{key} = {values.get(key)}" if isinstance(values, dict) else None,
-            custom_error_type="unknown_kind",
-            custom_error_message="a known one",
-            custom_error_context={"key": key, "known": ", ".join(models)},
-        ),
-    ]
+def of_kind(model: Model, values: Any, place: str, key: str = "kind") -> type[Section]:
+    """Return the model of the section at `place`: of several models the one that its `key` names."""
+    if not isinstance(model, Mapping):
+        return model
+    if not isinstance(values, dict):
+        return Section  # which says what is wrong
+    if key not in values:
+        raise InputError(f"expected {key} in {place}, received none; add {key} = one of {', '.join(model)}")
+    if not isinstance(values[key], str) or values[key] not in model:
+        raise unknown_name(f"{key} in {place}", values[key], model, FORGOTTEN)
+    return model[values[key]]
 
 
-def sections_model(models: Mapping[str, Model], required: Collection[str]) -> type[Section]:
-    """Model of a file with these sections."""
+def file_model(models: Mapping[str, Model], required: Collection[str], values: Any, source: str) -> type[Section]:
+    """Model of a file with these sections; `values` say of which kinds they are."""
     fields: dict[str, Any] = {
-        name: (by_key("kind", model) if isinstance(model, Mapping) else model, ... if name in required else None)
+        name: (of_kind(model, values.get(name), f"[{name}] of {source}"), ... if name in required else None)
         for name, model in models.items()
     }
     return create_model("File", __base__=Section, **fields)
@@ -153,8 +150,8 @@ def read_sections(path: Path, models: Mapping[str, Model], required: Collection[
     InputError
         One sentence with the file, the line or the key, what was expected, what was received, what to do.
     """
-    values = read_toml(path)
-    file = read_model(sections_model(models, required), values, repr(str(path)))
+    values, source = read_toml(path), repr(str(path))
+    file = read_model(file_model(models, required, values, source), values, source)
     return {name: getattr(file, name) for name in values}
 
 
@@ -176,8 +173,7 @@ def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
     kind, context, received = error["type"], error.get("ctx", {}), error["input"]
     if isinstance(context.get("error"), InputError):
         return str(context["error"])
-    # The parts by which `by_key` names the model that it has chosen are left out.
-    parts = [part for part in error["loc"] if " = " not in str(part)]
+    parts = list(error["loc"])
     section = parts.pop(0) if names_section and parts else ""
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).removeprefix(".")
     place = f"[{section}] of {source}" if section else source
@@ -191,14 +187,8 @@ def _sentence(errors: ValidationError, source: str, names_section: bool) -> str:
         return (
             f"expected {f'{name} in {place}' if name else f'a section [{section}] in {source}'}, received none; add it"
         )
-    if kind in ("no_section", "dict_type") or (kind == "unknown_kind" and not isinstance(received, dict)):
+    if kind in ("no_section", "dict_type"):
         return f"expected {whole} to be a section, received {shown(received)}; write its keys below its name"
-    if kind == "unknown_kind":
-        key, known = context["key"], context["known"]
-        if key not in received:
-            return f"expected {key} in {whole}, received none; add {key} = one of {known}"
-        advice = suggest(received[key], known.split(", ")) or FORGOTTEN
-        return f"expected {key} in {whole} to be one of {known}, received {shown(received[key])}{advice}"
     if kind == "value_error":  # a validator of ours: what is expected, what was received, what to do
         return f"expected {whole} with {context['error']}"
     expected = error["msg"].removeprefix("Input should be ")
@@ -209,18 +199,8 @@ SIMPLE_TYPES = frozenset((bool, int, float, str, NoneType))
 SectionType = TypeVar("SectionType", bound=Section)
 
 
-def _rows_of_one_length(rows: list[list[float]]) -> list[list[float]]:
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) > 1:
-        raise ValueError(
-            f"rows of one length, received rows of {lengths[0]} and of {lengths[-1]} numbers; write 0.0 for a token "
-            "that a row does not have"
-        )
-    return rows
-
-
-Rows = Annotated[list[list[float]], AfterValidator(_rows_of_one_length)]
-"""A table in a file: a list of rows of numbers, all of one length."""
+Rows = list[list[float]]
+"""A table in a file: a list of rows of numbers."""
 
 
 def section_model(

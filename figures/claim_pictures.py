@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.figures.heat_maps import TALL, WIDE, draw_map, wrapped
-from snapdyn.figures.panels import label_above, readable_axis
+from snapdyn.core.prose import as_mathtext
+from snapdyn.figures.heat_maps import TALL, draw_map, in_lines
+from snapdyn.figures.panels import label_above, legend_above, readable_axis
 from snapdyn.figures.style import Axes, Figure, house_style, new_figure
 
 if TYPE_CHECKING:
     from snapdyn.validation.pictures import Line, Map, Picture
 
-WIDTH, PLOT_HEIGHT, LEGEND_ROW = 5.2, 2.7, 0.19  # inches
+WIDTH, PLOT_HEIGHT = 5.2, 2.7  # inches, without the legend
 # Larger than in print: on a telephone the picture shrinks to about two thirds.
 TEXT_SIZES = {
     "font.size": 9.5,
@@ -26,12 +27,6 @@ TEXT_SIZES = {
     "ytick.labelsize": 9,
     "legend.fontsize": 9,
 }
-HALF = 26  # characters that fit in one of two columns of a legend
-
-
-def legend_rows(labels: list[str]) -> int:
-    """Return the number of text lines that the wrapped labels take."""
-    return sum(wrapped(label, WIDE).count("\n") + 1 for label in labels)
 
 
 def inline_svg(figure: Figure, description: str) -> str:
@@ -59,6 +54,8 @@ def inline_svg(figure: Figure, description: str) -> str:
     body = text[text.index("</defs>") + len("</defs>") :]
     body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r"; font-family: [^;\"]*|\n *", "", body)  # the page has its own font
+    body = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}", body)  # tenths of a point
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {view_box[0]} '
         f'role="img" aria-label="{description}" style="stroke-linejoin: round; stroke-linecap: butt">{body}'
@@ -100,16 +97,10 @@ def claim_svg(picture: Picture) -> str:
     >>> claim_svg(picture)[:4]
     '<svg'
     """
-    columns = 2 if max((len(line.label) for line in picture.lines), default=0) <= HALF else 1
-    rows = -(-legend_rows([line.label for line in picture.lines]) // columns)
     with house_style(TEXT_SIZES):
-        figure = new_figure(WIDTH, PLOT_HEIGHT + LEGEND_ROW * rows)
+        figure = new_figure(WIDTH, PLOT_HEIGHT)
         axes = figure.subplots()
-        axes.set(
-            xlabel=wrapped(picture.xlabel, WIDE),
-            ylabel=wrapped(picture.ylabel, TALL),
-            xscale=picture.xscale,
-        )
+        axes.set(xlabel=in_lines(picture.xlabel), ylabel=in_lines(picture.ylabel, TALL), xscale=picture.xscale)
         _set_yscale(axes, picture)
         axes.grid(True)
         bound_dashes = cycle(("--", "-.", (0, (1, 1))))
@@ -121,9 +112,8 @@ def claim_svg(picture: Picture) -> str:
         for row, (label, x) in enumerate(picture.verticals):
             axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
             # Above the axes, clear of the lines; alternate rows keep neighbours apart.
-            label_above(axes, x, label, xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
-        if picture.lines:
-            figure.legend(loc="outside lower center", ncols=columns)
+            label_above(axes, x, as_mathtext(label), xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
+        legend_above(figure, loc="outside lower center", most_columns=2, grow=True)
         labels = ", ".join(line.label for line in picture.lines)
         return inline_svg(figure, f"{picture.ylabel} against {picture.xlabel}: {labels}")
 
@@ -146,7 +136,7 @@ def _plot(axes: Axes, line: Line, picture: Picture, dashes: dict[str, Any]) -> N
     style = LINE_STYLES[line.kind] | dashes
     if "marker" in style and x.size > MOST_MARKERS:
         style["markevery"] = 1 / MOST_MARKERS  # evenly along the line
-    axes.plot(x, np.where(drawable, y, np.nan), label=wrapped(line.label, WIDE), **style)
+    axes.plot(x, np.where(drawable, y, np.nan), label=in_lines(line.label), **style)
 
 
 def map_svg(map: Map) -> str:
@@ -161,10 +151,8 @@ def map_svg(map: Map) -> str:
     str
         One <svg> element without size: it fills the width it is given. The same map gives the same text.
     """
-    rows = 1 + legend_rows([line.label for line in map.boundaries])
     with house_style(TEXT_SIZES | {"axes.titlesize": 9.5}):
-        figure = new_figure(WIDTH, PLOT_HEIGHT + 0.3 + LEGEND_ROW * rows)
-        handles, texts = draw_map(figure.subplots(), map)
-        if handles:
-            figure.legend(handles, texts, loc="outside lower center")
+        figure = new_figure(WIDTH, PLOT_HEIGHT + 0.3)
+        handles = draw_map(figure.subplots(), map)
+        legend_above(figure, handles, loc="outside lower center", most_columns=1, grow=True)
         return inline_svg(figure, f"{map.title}: {map.quantity} over {map.xlabel} and {map.ylabel}")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
+from snapdyn.figures.declaration import AttentionRate, DecoderRate, VocabSize, statement
 from snapdyn.figures.panels import fitting_columns, folded_grid, label_above, letter_panels
 from snapdyn.figures.style import (
     CLOCK,
@@ -56,7 +56,7 @@ def compute(
     level: str,
     eta_Y: DecoderRate = 1.0,
     eta_Z: AttentionRate = 1.0,
-    vocab_size: Annotated[Whole, Field(ge=7, description="vocabulary V")] = 100,
+    vocab_size: VocabSize = 100,
     common_probability: Annotated[float, Field(gt=0, le=0.95, description="of the common token")] = 0.6,
     last_time: Annotated[float, Field(ge=100, description="end of the run, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.analytic import growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.figures.declaration import Different, NumClasses, Rate, Start, Whole, statement
+from snapdyn.figures.declaration import AttentionRate, Different, NumClasses, Rate, Start, VocabSize, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import (
     CIRCLES,
@@ -49,9 +49,9 @@ EARLY = 10  # before all transitions, in the same unit
 def compute(
     level: str,
     num_classes: NumClasses = 10,
-    vocab_size: Annotated[Whole, Field(ge=4, description="vocabulary V")] = 1000,
+    vocab_size: VocabSize = 1000,
     eta_Y: Annotated[Different[Rate], Field(description="rates of the decoder, per step")] = (0.5, 1.0, 2.0, 5.0),
-    eta_Z: Annotated[float, Field(gt=0, le=1e4, description="rate of attention, per step")] = 0.5,
+    eta_Z: AttentionRate = 0.5,
     rho0: Start = None,
     last_time: Annotated[float, Field(gt=0, description="end of the axis, batch-size-1 steps")] = 700.0,
 ) -> xarray.Dataset:

@@ -128,10 +128,6 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             where: dict[str, Any] = {"orientation": "horizontal", "aspect": 40, "pad": 0.02}
             bar = figure.colorbar(mesh, ax=shown, label=label, **where)
             bar.ax.minorticks_off()
-            if number > 1:
-                ticks = [tick for tick in (0.001, 0.01, 0.05, 0.2, 1.0) if widest / 50 <= tick <= widest]
-                ticks = [*(-tick for tick in ticks[::-1]), 0, *ticks]
-                bar.set_ticks(ticks, labels=[f"{tick:g}" for tick in ticks])
     letter_panels(grid[0])
     for axes in grid[-1, -columns:]:
         axes.set_xlabel("token")

@@ -14,7 +14,7 @@ from snapdyn.dynamics.training.transformer.runs import TransformerRun
 from snapdyn.figures.declaration import statement
 from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.shared_runs import settings_text, stored_data
-from snapdyn.figures.style import DOUBLE_COLUMN, Axes, Figure, new_figure, text_scale
+from snapdyn.figures.style import DOUBLE_COLUMN, Axes, Figure, new_figure
 
 TITLE = "Attention of transformers on text during training"
 CAPTION = (
@@ -137,32 +137,25 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     rows, frames = dataset.sizes["num_layers"], dataset.sizes["frame"]
     columns = frames if fitting_columns(width, frames, 1.25) == frames else 2
     blocks, wide = -(-frames // columns), fitting_columns(width, 2, 2.4)
-    # A map is a square in its column, below a title of two lines; in a narrow figure it is flatter, so that all rows
-    # fit on one page.
-    side = 0.6 if blocks > 1 else (min(width, DOUBLE_COLUMN) - 1.5) / columns / text_scale()
-    tall = 0.5 + 0.4 * (blocks > 1) + rows * blocks * (side + 0.45), 0.4 + (1.9 if wide > 1 else 2.6)
+    tall = 0.9 + (1.8, 1.05)[blocks - 1] * rows * blocks, 0.4 + (1.9 if wide > 1 else 2.6)
     figure = new_figure(width, sum(tall) + 0.3)
     parts: Any = figure.subfigures(2, 1, height_ratios=tall)
     maps, below = parts
     panels = folded_grid(maps, rows, frames, columns, sharex=True, sharey=True)
     # The square root keeps attention that is spread over 30 words visible beside attention on one word.
     colours = PowerNorm(0.5, vmin=0, vmax=float(dataset.attention.max()))
-    aspect = "auto" if blocks > 1 else "equal"
     for row, depth in zip(panels, dataset.num_layers.values, strict=True):
         for frame, axes in enumerate(row):
             shown = dataset.sel(num_layers=depth).isel(frame=frame)
             axes.set_facecolor("0.9")
-            mesh = axes.imshow(shown.attention, norm=colours, aspect=aspect, interpolation="nearest")
+            mesh = axes.imshow(shown.attention, norm=colours, aspect="auto", interpolation="nearest")
             title = f"iteration {shown.shown_iteration.item()}\n{shown.shown_entropy.item():.2f} nats"
             axes.set_title(title)
             if frame % columns == 0:
                 axes.set_ylabel(f"{_layers(depth)}\nquery position")
     for axes in panels[-1, -columns:]:
         axes.set_xlabel("key position")
-    bar: dict[str, Any] = {"pad": 0.01, "aspect": 30}
-    if blocks > 1:
-        bar = {"location": "bottom", "pad": 0.02, "aspect": 40}
-    maps.colorbar(mesh, ax=panels, label="attention", **bar)
+    maps.colorbar(mesh, ax=panels, label="attention", location="bottom", pad=0.02, aspect=40)
     settings = dataset.attrs.get("settings", dataset.attrs["corpus"])
     figure.suptitle(f"{settings}; learning rate {dataset.attrs['learning_rate']:g}", fontsize="medium")
     entropy, pace = below.subplots(2 // wide, wide, squeeze=False).flat

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, syn_small
 from snapdyn.figures.declaration import AttentionRate, Momentum, Rate, TwoDecoderRates, statement
-from snapdyn.figures.panels import fitting_columns, letter_panels
+from snapdyn.figures.panels import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import COMMON, DOMINANT, ITERATIONS, RAREST
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, TIME_LABEL, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
@@ -89,13 +89,10 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     classes, rates = dataset.sizes["class"], dataset.sizes["eta_Y"]
     columns = fitting_columns(width, rates, 2.2)
     figure = new_figure(width, 0.4 + (2.1 if columns > 1 else 1.95) * classes * rates / columns)
-    grid = figure.subplots(classes * rates // columns, columns, sharex=True, sharey=True, squeeze=False)
+    grid = folded_grid(figure, classes, rates, columns, sharex=True, sharey=True)
     data = dataset.isel(time=slice(1, None))  # t = 0 has no place on a logarithmic axis
     highest = float(data.attention.max())
-    # Rates side by side, or one below the other with both classes of a rate together.
-    cases = [(n, rate) for n in range(classes) for rate in range(rates)]
-    order = sorted(cases, key=lambda case: case[1]) if columns == 1 else cases
-    for axes, (n, rate) in zip(grid.flat, order, strict=True):
+    for (n, rate), axes in np.ndenumerate(grid):
         attention = data.attention.isel({"eta_Y": rate, "class": n})
         axes.set_facecolor("0.9")
         mesh = axes.pcolormesh(
@@ -107,8 +104,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         if n == 0:
             _iteration_axis(axes, dataset)
             axes.set_title(f"$\\eta_Y$ = {data.eta_Y.values[rate]:g}, $\\eta_Z$ = {dataset.attrs['eta_Z']:g}")
-    letter_panels(axes for axes, (n, _) in zip(grid.flat, order, strict=True) if n == 0)
-    for axes in grid[-1]:
+    letter_panels(grid[0])
+    for axes in grid[-1, -columns:]:
         axes.set_xlabel(TIME_LABEL)
     figure.colorbar(mesh, ax=grid, label="attention $c_n(l)$", aspect=40, pad=0.01)
     return figure

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.heat_maps import draw_map
-from snapdyn.figures.panels import fitting_columns, letter_panels
+from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
 from snapdyn.validation.claims.maps import common_logit_maps, distinct_fall_map, momentum_map, slow_attention_map
 from snapdyn.validation.pictures import Line, Map
@@ -91,7 +89,7 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     """Draw the maps, each with its colours and legend."""
     from matplotlib.gridspec import GridSpec
 
-    maps = [_typeset(map) for map in maps_of(dataset)]
+    maps = maps_of(dataset)
     columns = fitting_columns(width, 2, 2.6)
     rows = -(-len(maps) // columns)
     figure = new_figure(width, 3.0 * rows)
@@ -103,20 +101,10 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         place = grid[row, :] if number == len(maps) - 1 and column == 0 else grid[row, column]
         part = figure.add_subfigure(place)
         axes = part.subplots()
-        handles, texts = draw_map(axes, map)
-        part.legend(handles, texts, loc="outside lower center", fontsize=note_size(0.95))
+        legend_above(part, draw_map(axes, map), loc="outside lower center", most_columns=1, fontsize=note_size(0.95))
         panels.append(axes)
     letter_panels(panels)
     return figure
-
-
-def _typeset(map: Map) -> Map:
-    """Return the map with formulas in its texts as mathtext."""
-    texts: dict[str, Any] = {
-        name: as_mathtext(getattr(map, name)) for name in ("title", "xlabel", "ylabel", "quantity")
-    }
-    lines = tuple(replace(line, label=as_mathtext(line.label)) for line in map.boundaries)
-    return replace(map, boundaries=lines, **texts)
 
 
 NAMES = (

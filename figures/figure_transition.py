@@ -11,7 +11,7 @@ from pydantic import Field
 
 from snapdyn.analytic import gamma, gamma_integral, growth_exponent, transition_time
 from snapdyn.dynamics import SingleCommonToken, single_common_token, whole_run
-from snapdyn.figures.declaration import DecoderRate, NumClasses, Start, Whole, statement
+from snapdyn.figures.declaration import AttentionRate, DecoderRate, NumClasses, Start, Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, TIMES, Figure, line_width, new_figure
 from snapdyn.validation.rungs.run import MODIFIED, TOLERANCES, run_on_rung
@@ -37,7 +37,7 @@ def compute(
     num_classes: NumClasses = 10,
     vocab_size: Annotated[Whole, Field(ge=14, description="vocabulary V")] = 1000,
     eta_Y: DecoderRate = 1.0,
-    eta_Z: Annotated[float, Field(gt=0, le=1e6, description="rate of attention, per step")] = 0.5,
+    eta_Z: AttentionRate = 0.5,
     rho0: Start = None,
     last_time: Annotated[float, Field(ge=100, description="end of the axis, batch-size-1 steps")] = 1e5,
 ) -> xarray.Dataset:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import xarray
 
+from snapdyn.core.errors import InputError, choice
+from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
 from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
-from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size, power_of_ten
+from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.phases import OBSERVABLES, PHASES
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from snapdyn.validation.pictures import Map
 
 MESH = 200  # points along each axis at which the theory's lines are computed
-FINE = 16  # cells along each axis from which on lines of equal values are drawn
 LABELS = {
     "eta_Y": r"$\eta_Y$",
     "eta_Z": r"$\eta_Z$",
@@ -42,17 +43,16 @@ SHARES = {"common_probability", "momentum"}  # parameters from 0 to 1
 PHASE_COLOURS = ("#E8E8E8", "#56B4E9", "#0072B2", "#D55E00")
 TIME_STYLES: dict[str, Literal["-", "--", ":"]] = {"peak": "-", "start": "--", "end": ":"}
 LINE_COLOURS = ("#D55E00", "#E69F00", "#CC79A7", "#009E73")
-# Characters that fit along the height, and along the width.
-TALL, WIDE = 30, 60
+TALL, WIDE = 30, 60  # characters that fit along the height, and along the width
 # Steps of the colour scale: each is an element of the SVG.
 COLOURS = 32
 # A logarithmic colour scale ends this many decades below its largest value.
 MOST_DECADES = 8
 
 
-def wrapped(text: str, width: int) -> str:
-    """Break a text into lines of at most `width` characters; formulas and "K = 10" stay whole."""
-    return text if "$" in text else textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width)
+def in_lines(text: str, width: int = WIDE) -> str:
+    """Return a text with its mathematics as mathtext, in lines of at most `width` characters; K = 10 stays whole."""
+    return as_mathtext(textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width))
 
 
 def cell_edges(points: Floats, scale: str) -> Floats:
@@ -128,55 +128,40 @@ def level_lines(
     return Line2D([], [], linewidth=line_width(width), label=label, path_effects=effects, **style)
 
 
-def draw_map(axes: Axes, map: Map) -> tuple[list[Any], list[str]]:
-    """Draw a validity map with its colour bar.
+def draw_map(axes: Axes, map: Map) -> list[Any]:
+    """Draw a validity map with its colour bar; return the handles of its legend.
 
     The cells around the grid points are coloured by the measured violation (dark: small; grey: no instance). A dashed
     line marks where the violation crosses the threshold. Printed conditions are dotted, fitted or corrected ones solid.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-    map : Map
-
-    Returns
-    -------
-    handles : list
-        Handles of the legend.
-    texts : list of str
-        Their labels.
     """
     import matplotlib
-    from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
-    texts = [line.label for line in map.boundaries]
     # A linear scale begins at 0 or below.
     values, norm = _colour_scale(map.violation, map.scale, map.threshold, *[0.0] * (map.scale == "linear"))
     edges = cell_edges(map.x, map.xscale), cell_edges(map.y, map.yscale)
     colours = matplotlib.colormaps["cividis"].resampled(COLOURS)
-    labels = wrapped(map.xlabel, WIDE), wrapped(map.ylabel, TALL), wrapped(map.quantity, TALL)
+    labels = in_lines(map.xlabel), in_lines(map.ylabel, TALL), in_lines(map.quantity, TALL)
     grey = heat_map(axes, edges, (map.xscale, map.yscale), values, norm, colours, labels, "no such instance")
-    axes.set_title(wrapped(map.title, WIDE))
+    axes.set_title(in_lines(map.title))
     handles: list[Any] = []
-    for boundary, colour in zip(map.boundaries, cycle(("#D55E00", "#E69F00", "#CC79A7"))):
-        style: dict[str, Any] = {
-            "color": colour,
-            "linewidth": 1.8,
-            "linestyle": ":" if boundary.kind == "printed" else "-",
-        }
-        white = [withStroke(linewidth=3.4, foreground="white")]
-        axes.plot(boundary.x, boundary.y, path_effects=white, **style)
-        handles.append(Line2D([], [], **style))
+    for boundary, colour in zip(map.boundaries, cycle(LINE_COLOURS)):
+        handles += axes.plot(
+            boundary.x,
+            boundary.y,
+            ":" if boundary.kind == "printed" else "-",
+            color=colour,
+            linewidth=1.8,
+            label=in_lines(boundary.label),
+            path_effects=[withStroke(linewidth=3.4, foreground="white")],
+        )
     # Last, so that the measured line stays visible where a condition lies under it.
     levels, level = (np.log(values), np.log(map.threshold or 1)) if map.scale == "log" else (values, map.threshold)
     if min(values.shape) > 1 and np.nanmin(levels, initial=np.inf) < level < np.nanmax(levels, initial=-np.inf):
         text = f"measured: {map.threshold:g}"
         style = {"color": "white", "linestyle": "--"}
         handles.append(level_lines(axes, map.x, map.y, levels, [level], text, 1.4, "black", **style))
-        texts.append(text)
-    texts += [str(handle.get_label()) for handle in grey]
-    return handles + grey, [wrapped(text, WIDE) for text in texts]
+    return handles + grey
 
 
 def _colour_scale(values: Floats, scale: str, *shown: float) -> tuple[Floats, Any]:
@@ -203,7 +188,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     ----------
     dataset : xarray.Dataset
         From `snapdyn sweep` with a grid design over x and y, and with one value on each other axis. It may have a
-        dimension seed, over which the mean is taken. `snapdyn.figures.plot` checks this for a user.
+        dimension seed, over which the mean is taken.
     x : str
         Dimension on the horizontal axis.
     y : str
@@ -216,7 +201,7 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     Returns
     -------
     matplotlib Figure
-        Titled by the variable and the system; the settings stand below in small letters.
+        Titled by the variable; the settings stand below in small letters.
     """
     figure = new_figure(width, min(WIDTH, 1.2 * width))
     parts: Any = figure.subfigures(2, 1, height_ratios=[10, 1])
@@ -224,11 +209,12 @@ def draw(dataset: xarray.Dataset, x: str, y: str, variable: str, width: float = 
     axes = main.subplots()
     field = diagram(dataset, x, y, variable)
     handles = draw_diagram(axes, field)
-    system, _, settings = settings_text(field).partition(": ")
-    axes.set_title(f"{_label(field).partition(' (')[0]}, {system}", loc="left")
+    axes.set_title(_label(field), loc="left")
     if handles:
         legend_above(main, handles, loc="outside lower center", most_columns=2)
-    below.text(0.5, 0.5, settings, ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True)
+    below.text(
+        0.5, 0.5, settings_text(field), ha="center", va="center", fontsize=note_size(0.85), color="0.35", wrap=True
+    )
     fit_texts(figure)
     return figure
 
@@ -237,10 +223,24 @@ def diagram(dataset: xarray.Dataset, x: str, y: str, variable: str) -> xarray.Da
     """Return a variable of a sweep over (y, x), with what was run in its attributes.
 
     It is the mean over seeds, or the median of phases. Cells have edges between neighbours, so the axes are sorted.
+    Raises InputError where it cannot be drawn: an unknown variable or axis, texts, or further dimensions.
     """
-    field = dataset[variable]
+    field = dataset[choice("variable", variable, [str(name) for name in dataset.data_vars])]
     if "seed" in field.dims and "seed" not in (x, y):
         field = field.median("seed") if variable == "phase" else field.mean("seed")
+    dims = [str(name) for name in field.dims if field.sizes[name] != 1]
+    choice("x", x, dims)
+    choice("y", y, dims)
+    if x == y:
+        raise InputError(f"expected two axes of the diagram, received {x} twice; choose two of {', '.join(dims)}")
+    for each in (field, field[x], field[y]):
+        if each.dtype.kind not in "iuf":
+            raise InputError(f"expected numbers in a diagram, received texts as {each.name}; choose another one")
+    if others := [name for name in dims if name not in (x, y)]:
+        raise InputError(
+            f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; give one value of each, or "
+            "choose one with dataset.sel(...)"
+        )
     field = field.squeeze([name for name in field.dims if name not in (x, y)]).transpose(y, x).sortby([x, y])
     known = {"settings": dataset.attrs["settings"], "observable": variable}
     return field.assign_attrs(dataset[variable].attrs | known)
@@ -255,28 +255,25 @@ def _label(field: xarray.DataArray) -> str:
 
 
 def settings_text(field: xarray.DataArray) -> str:
-    """Return the title of a diagram: the system, and the settings that all cells share."""
+    """Return the settings that all cells of a diagram share, as one line."""
     sections: dict[str, dict[str, Any]] = json.loads(field.attrs["settings"])
-    run = next((name for name in sections if name not in ("classes", "run")), "")
-    of_classes = sections.get("classes", {}).get("kind")
-    name = str(sections.get(run, {}).get("kind", run)) + (f" of {of_classes}" if of_classes else "")
     values = {f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()}
-    for swept, coordinate in parameters_of(field).items():
-        values.pop(swept, None)
-        if coordinate.size == 1:
-            values[swept] = coordinate.values.item()
-    shown = [
-        f"{LABELS.get(key, key)} = " + (f"{value:g}" if isinstance(value, float) else str(value).replace("$", r"\$"))
-        for key, value in ((dotted.partition(".")[2], value) for dotted, value in values.items())
-        if key not in ("kind", "first", "count") and not isinstance(value, (list, dict))
-    ]
-    return name.replace("$", r"\$") + ": " + ", ".join(shown)
+    values |= {name: place.values.item() for name, place in parameters_of(field).items() if place.size == 1}
+    shown = (
+        (dotted.partition(".")[2], value)
+        for dotted, value in values.items()
+        if dotted not in [name for name, place in parameters_of(field).items() if place.size > 1]
+        and not isinstance(value, (list, dict))
+    )
+    texts = (f"{LABELS.get(key, key)} = " + str(value).replace("$", r"\$") for key, value in shown)
+    return ", ".join(texts)
 
 
 def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
     """Draw a `diagram` with its colour bar and the lines of the theory; return the handles of its legend."""
     from matplotlib.colors import BoundaryNorm, ListedColormap
     from matplotlib.patches import Patch
+    from matplotlib.ticker import LogLocator
 
     y, x = (field[name] for name in field.dims)
     variable = field.attrs["observable"]
@@ -293,7 +290,6 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
         grey = heat_map(axes, edges, scales, values, norm, cmap, (right, up, ""), missing)
     else:
         grey = heat_map(axes, edges, scales, values, norm, "cividis", (right, up, _label(field)), missing)
-    levels = _draw_levels(axes, field, norm) if variable != "phase" else []
     spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
     X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
     theory = theory_on(field, X, Y)
@@ -302,8 +298,9 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
         known = level[np.isfinite(level)]
         if known.size and known.min() < 0 < known.max():
             handles.append(level_lines(axes, X, Y, level, [0.0], label, 1.6, "white", color=colour))
-    if variable == "transition_time" and levels:
-        handles.append(level_lines(axes, x, y, field.values, levels, "measured", 2.0, "0.3", color="white"))
+    if variable == "transition_time" and min(values.shape) > 1:
+        levels = LogLocator().tick_values(norm.vmin, norm.vmax)
+        handles.append(level_lines(axes, x, y, np.log(values), np.log(levels), "measured", 2.0, "0.3", color="white"))
         for kind, linestyle in TIME_STYLES.items():
             time = np.broadcast_to(np.where(theory.V >= theory.K, theory.time(kind), np.nan), X.shape)
             if np.isfinite(time).any():
@@ -327,30 +324,3 @@ def _scale(values: Floats) -> str:
         return "linear"
     spread = [np.std(np.diff(place)) / np.mean(np.diff(place)) for place in (np.log(values), values)]
     return "log" if spread[0] < spread[1] else "linear"
-
-
-def _draw_levels(axes: Axes, field: xarray.DataArray, norm: Any) -> list[float]:
-    """Draw lines of equal values, with up to five values written on them, on a fine grid; return their values.
-
-    The values are decades or round numbers.
-    """
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
-    values = np.ma.masked_invalid(field.values)
-    if min(values.shape) < FINE or np.unique(values.compressed()).size <= len(values):
-        return []
-    low, high = float(norm.vmin), float(norm.vmax)
-    subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
-    ticks = LogLocator(subs=subs) if isinstance(norm, LogNorm) else MaxNLocator(5)
-    levels = [each for each in ticks.tick_values(low, high) if low < each < high]
-    if levels:
-        y, x = (field[name] for name in field.dims)
-        lines = axes.contour(x, y, values, levels=levels, colors="white", linewidths=line_width(0.7))
-        axes.clabel(
-            lines,
-            levels[:: 1 + len(levels) // 5],
-            fontsize=note_size(0.86),
-            fmt=lambda level: power_of_ten(level) if level >= 1e3 else f"{level:g}",
-        )
-    return levels

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.figures.style import Axes, Figure, new_figure, text_width_scale
+from snapdyn.figures.style import Axes, Figure, new_figure, text_scale
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
-    from matplotlib.legend import Legend
     from matplotlib.text import Text
 
 ROUNDS = 6  # of changing texts and laying out again
@@ -21,7 +20,7 @@ ROUNDS = 6  # of changing texts and laying out again
 
 def fitting_columns(width: float, count: int, least: float) -> int:
     """Return the number of columns of panels in `width`, each at least `least` inches wide (at house text size)."""
-    columns = max(1, min(count, int(width / text_width_scale() / least + 1e-9)))
+    columns = max(1, min(count, int(width / text_scale() / least + 1e-9)))
     return -(-count // -(-count // columns))  # no emptier last row than needed
 
 
@@ -90,11 +89,13 @@ def legend_above(
     labels: Sequence[str] | None = None,
     loc: str = "outside upper center",
     most_columns: int = 6,
+    grow: bool = False,
     **options: Any,
-) -> Legend:
+) -> None:
     """Draw a legend outside the panels with as many columns as fit into the width of the figure.
 
-    Without handles it shows what has a label in any panel, each label once.
+    Without handles it shows what has a label in any panel, each label once. With `grow` the figure becomes higher by
+    the legend, so that the panels keep their height.
     """
     if handles is None:
         shown: dict[str, Any] = {}
@@ -106,10 +107,12 @@ def legend_above(
     for columns in range(min(len(labels), most_columns), 0, -1):
         legend = figure.legend(handles, labels, loc=loc, ncols=columns, **options)
         wrap(legend.get_title(), 0.95 * figure.bbox.width)
-        if columns == 1 or legend.get_window_extent().width <= 0.98 * figure.bbox.width:
-            return legend
+        box = legend.get_window_extent()
+        if columns == 1 or box.width <= 0.98 * figure.bbox.width:
+            break
         legend.remove()
-    raise AssertionError("a legend has at least one column")
+    if grow and labels:
+        figure.set_figheight(figure.get_figheight() + box.height / figure.dpi)
 
 
 def fit_texts(figure: Figure) -> None:

@@ -16,7 +16,6 @@ from snapdyn.figures.style import (
     SINGLE_COLUMN,
     TIME_LABEL,
     Axes,
-    Figure,
     Style,
     house_style,
     line_width,
@@ -103,21 +102,14 @@ def plot(
         except InputError:
             pyplot.close(figure)  # which a notebook would show empty
             raise
-        _clear_legend(ax, figure)
+        legend = ax.get_legend()
+        if legend is not None and len(legend.get_texts()) > MOST_INSIDE:  # it would cover the curves
+            handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+            legend.remove()
+            legend_above(figure, handles, labels, grow=True, fontsize=note_size())
         fit_texts(figure)
         _keep_style(figure)
     return ax
-
-
-def _clear_legend(axes: Axes, figure: Figure) -> None:
-    """Move a legend that would cover the curves above the axes, and let the figure grow by its height."""
-    legend = axes.get_legend()
-    if legend is None or len(legend.get_texts()) <= MOST_INSIDE:
-        return
-    handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
-    legend.remove()
-    above = legend_above(figure, handles, labels, fontsize=note_size())
-    figure.set_figheight(figure.get_figheight() + above.get_window_extent().height / figure.dpi)
 
 
 def _drawn(axes: Axes) -> frozenset[int]:
@@ -244,22 +236,9 @@ def _draw_sweep(axes: Axes, dataset: xarray.Dataset, what: str, x: str | None = 
     from snapdyn.figures.heat_maps import diagram, draw_diagram
 
     dims = [str(name) for name in dataset[what].dims if name != "seed" and dataset.sizes[name] > 1]
-    if len(dims) < 2 and (x is None or y is None):
-        raise InputError(
-            f"expected a variable with at least two dimensions, received {what} with {dims}; sweep two parameters"
-        )
     # One that is given leaves the first other one.
-    x = next(name for name in dims if name != y) if x is None else choice("x", x, dims)
-    y = next(name for name in dims if name != x) if y is None else choice("y", y, dims)
-    if x == y:
-        raise InputError(f"expected two dimensions x and y, received {x} twice; choose two of {', '.join(dims)}")
-    if texts := [name for name in (x, y) if dataset[name].dtype.kind not in "iuf"]:
-        raise InputError(f"expected numbers along the axes, received texts along {texts[0]}; choose another dimension")
-    if others := [name for name in dims if name not in (x, y)]:
-        raise InputError(
-            f"expected the dimensions {x} and {y} only, received also {', '.join(others)}; choose one value of each "
-            "with dataset.sel(...) first"
-        )
+    x = next((name for name in dims if name != y), "") if x is None else x
+    y = next((name for name in dims if name != x), "") if y is None else y
     handles = draw_diagram(axes, diagram(dataset, x, y, what))
     if handles:
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.25), fontsize=note_size())

@@ -46,14 +46,13 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     rows = -(-count // columns)
     figure = new_figure(width, 0.45 + 2.9 * rows)
     panels = figure.subplots(2 * rows, columns, sharex=True, squeeze=False, height_ratios=[3, 1] * rows)
-    for position in range(rows * columns):
-        row, column = divmod(position, columns)
-        main, residual = panels[2 * row, column], panels[2 * row + 1, column]
+    mains, residuals = panels[::2].flat, panels[1::2].flat
+    for position, axes in enumerate(zip(mains, residuals, strict=True)):
         if position < count:
-            _draw_observable(main, residual, dataset.isel(observable=position))
+            _draw_observable(*axes, dataset.isel(observable=position))
         else:
-            main.axis("off")
-            residual.axis("off")
+            for each in axes:
+                each.set_axis_off()
     settings = json.loads(dataset.attrs["settings"])
     momentum = settings.get("momentum", 0.0)
     clock = "trace step" if settings.get("recorded") else f"{_recorder(settings)} step"
@@ -61,13 +60,11 @@ def draw(dataset: xarray.Dataset, width: float | None = None) -> Figure:
     if changes:
         at_clock = "; theory at its clock t" if dataset.sizes["curve"] else ""
         clock += f" ({' and '.join(changes)}{at_clock})"
-    for panel in panels[1 + 2 * ((count - 1 - np.arange(columns)) // columns), np.arange(columns)]:
-        panel.set_xlabel(clock)
-        panel.tick_params(labelbottom=True)
+    figure.supxlabel(clock, fontsize="medium")
     legend_above(figure)
     if count > 1:
         pad = 12 * text_scale() if json.loads(dataset.attrs["transition_times"]) else None
-        letter_panels([panels[2 * (position // columns), position % columns] for position in range(count)], pad)
+        letter_panels(panels[::2].flat[:count], pad)
     fit_texts(figure)
     return figure
 

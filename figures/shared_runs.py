@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray
+from scipy.special import softmax
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
@@ -33,7 +34,6 @@ ITERATIONS = np.array(FIGURE_4_ITERATIONS)
 SETUP = {name: FIGURE_4[name] for name in ("steps", "batch_size", "seq_len")}
 SEEDS = {"quick": 10, "full": 100}
 COMMON = np.arange(10)
-BREAK = 0.5  # rows that a break of the axis of iterations takes
 # The most frequent distinct token of each class, the last of its ten.
 DOMINANT = (19, 29)
 RAREST = 10  # of the distinct tokens of class 0
@@ -73,26 +73,12 @@ def tokens_of_group(dataset: xarray.Dataset, number: int) -> np.ndarray:
 
 
 def draw_strip(axes: Axes, strip: xarray.DataArray, first_tokens: Sequence[int], **style: Any) -> QuadMesh:
-    """Draw (iteration, token) as a grid of cells, the first iteration on top.
-
-    A white line breaks the axis where iterations are left out. Grey cells: tokens that the class does not have.
-    """
-    iterations = strip.iteration.values
-    steps = np.diff(iterations)
-    # Each break moves all later rows down.
-    breaks = np.concatenate([[0], np.cumsum(steps > 2 * steps.min())]) if steps.size else np.zeros(1, dtype=int)
-    rows = np.arange(iterations.size) + BREAK * breaks
+    """Draw (iteration, token) as a grid of cells, a row per iteration; grey: tokens that the class does not have."""
+    rows, tokens = np.arange(strip.sizes["iteration"]), strip.token.values
     axes.set_facecolor("0.85")
-    tokens = strip.token.values
-    for part in np.unique(breaks):
-        shown = strip.isel(iteration=breaks == part).transpose("iteration", "token")
-        place = rows[breaks == part]
-        edges = np.append(place - 0.5, place[-1] + 0.5)
-        mesh = axes.pcolormesh(np.append(tokens - 0.5, tokens[-1] + 0.5), edges, shown, **style)
-        if part:
-            axes.axhspan(edges[0] - BREAK, edges[0], color="white", zorder=3, clip_on=False)
+    mesh = axes.pcolormesh(tokens, rows, strip.transpose("iteration", "token"), **style)
     axes.spines["left"].set_visible(False)
-    axes.set_yticks(rows[::2], [f"{i}" for i in iterations[::2]])
+    axes.set_yticks(rows[::2], strip.iteration.values[::2])
     axes.set_ylim(rows[-1] + 0.5, -0.5)
     axes.tick_params(length=0)
     shown_groups = [first for first in first_tokens if first <= tokens[-1]]
@@ -183,8 +169,7 @@ def recall(classes: SequenceClasses, z: np.ndarray, threshold: np.ndarray) -> np
     """
     logits = np.zeros((*z.shape[:2], classes.vocab_size))
     logits[:, :, : z.shape[2]] = z
-    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-    attention = weights / weights.sum(axis=2, keepdims=True)
+    attention = softmax(logits, axis=2)
     shares = []
     for m, query in enumerate(classes.queries):
         distinct = np.concatenate([classes.distinct_tokens(int(n)) for n in np.flatnonzero(classes.query == query)])

@@ -87,9 +87,12 @@ def style_settings(style: Style | None) -> dict[str, Any]:
             )
     source = "style" if path is None else str(path)
     try:
-        if path is None:
-            return _plain(matplotlib.RcParams(style))
-        return _plain(matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False))
+        settings: Any = (
+            matplotlib.RcParams(style)
+            if path is None
+            else matplotlib.rc_params_from_file(path, fail_on_error=True, use_default_template=False)
+        )
+        return dict(settings)
     except OSError as error:
         raise InputError(
             f"expected a style file that can be read, received {source!r} ({error.strerror}); check the path"
@@ -98,10 +101,6 @@ def style_settings(style: Style | None) -> dict[str, Any]:
         raise InputError(
             f"expected settings of matplotlib in {source!r}, received one that it refuses ({error}); correct it"
         ) from error
-
-
-def _plain(settings: Any) -> dict[str, Any]:
-    return dict(settings)
 
 
 def figure_width(width: float | None, style: Style | None, default: float) -> float:
@@ -135,19 +134,6 @@ def curve_style(number: int) -> dict[str, Any]:
 def thin_dotted(points: float = 0.8) -> dict[str, Any]:
     """Return the style of a line that marks a time."""
     return {"linestyle": ":", "linewidth": line_width(points)}
-
-
-def text_width_scale() -> float:
-    """Return the width of words in the current style relative to the house style; Times, for example, is narrow."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
-    def width(font: FontProperties) -> float:
-        return float(TextPath((0, 0), "attention of the dominant token", prop=font).get_extents().width)
-
-    return width(FontProperties(size=TEXT_SIZE * text_scale())) / width(
-        FontProperties(family="DejaVu Sans", size=TEXT_SIZE)
-    )
 
 
 def note_size(factor: float = 1.0) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -30,11 +31,15 @@ def sweep(
     Example: snapdyn sweep examples/sweep_rates.toml --scheduler tcp://10.0.0.1:8786
     """
     from snapdyn.commands.summaries import draw_diagram, show_sweep
-    from snapdyn.experiments.sweep.execution import run_sweep
+    from snapdyn.experiments.sweep.execution import dataset_of, run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
+    from snapdyn.figures.heat_maps import diagram
 
     described = read_sweep(file)
     phase = described.phase
+    if phase is not None:
+        nothing = [None] * math.prod(described.design.shape)
+        diagram(dataset_of(described, nothing, {}), phase.x, phase.y, phase.variable)
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)
     show_sweep(result)

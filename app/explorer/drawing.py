@@ -1,9 +1,8 @@
-"""Drawing of curves in the house style: the lines of one figure are moved, which is faster than a new figure."""
+"""Drawing of curves in the house style."""
 
 from __future__ import annotations
 
 import io
-from typing import Any
 
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.explorer.curves import Curves
@@ -30,73 +29,44 @@ PANELS: dict[str, tuple[str | None, str, dict[str, tuple[str, str]]]] = {
 }
 
 
-class Picture:
-    """Three panels over one time axis: attention, gamma, relative gain, with the times of the transition.
+def draw(curves: Curves) -> Figure:
+    """Draw three panels over one time axis: attention, gamma, relative gain, with the times of the transition.
 
     To be fast, the drawing has no automatic layout and no minor ticks.
+    """
+    named = curves.named
+    figure = new_figure(*SIZE, dpi=DPI)
+    panels = figure.subplots(3, sharex=True)
+    figure.subplots_adjust(left=0.09, right=0.69, top=0.98, bottom=0.08, hspace=0.12)
+    for axes, (observable, (title, theory, drawn)) in zip(panels, PANELS.items(), strict=True):
+        for name, (words, colour) in drawn.items():
+            axes.plot(curves.t, named[name], color=colour, label=words)
+            axes.plot(curves.t, named[f"{name} theory"], "--", color=colour)
+        axes.plot([], [], "--", color="0.3", label=theory)
+        for mark, (words, style) in MARKS.items():
+            label = f"{TIMES[mark]}, {words}: {power_of_ten(curves.marks[mark])}" if observable == "speed" else None
+            axes.axvline(curves.marks[mark], color="0.55", linestyle=style, linewidth=0.8, label=label)
+        axes.legend(title=title, loc="upper left", bbox_to_anchor=(1.02, 1.0), alignment="left")
+        axes.set_ylabel(OBSERVABLES[observable].label)
+        axes.yaxis.set_label_coords(-0.095, 0.5)
+    panels[0].set(xscale="log", ylim=(0.0, 1.0))
+    panels[1].set_ylim(bottom=0.0)
+    panels[2].set(xlim=curves.t[[0, -1]], xlabel=TIME_LABEL)
+    panels[2].xaxis.minorticks_off()
+    return figure
+
+
+def png(curves: Curves) -> bytes:
+    """Return the drawing of these curves as a PNG file.
 
     Examples
     --------
     >>> from snapdyn.explorer.curves import Settings, compute_curves
-    >>> from snapdyn.explorer.drawing import Picture
-    >>> picture = Picture()
-    >>> picture.png(compute_curves(Settings()))[:4]
+    >>> from snapdyn.explorer.drawing import png
+    >>> png(compute_curves(Settings()))[:4]
     b'\\x89PNG'
     """
-
-    def __init__(self) -> None:
-        from matplotlib.lines import Line2D
-        from matplotlib.ticker import LogLocator, NullLocator
-
-        self.lines: dict[str, Any] = {}  # by their names in `Curves`
-        self.marks: dict[str, list[Any]] = {name: [] for name in MARKS}
-        with house_style({"figure.constrained_layout.use": False}):
-            self.figure: Figure = new_figure(*SIZE, dpi=DPI)
-            self.panels = self.figure.subplots(3, sharex=True)
-            self.figure.subplots_adjust(left=0.09, right=0.69, top=0.98, bottom=0.08, hspace=0.12)
-            self.panels[0].set(xscale="log", ylim=(0.0, 1.0))
-            self.panels[0].xaxis.set(major_locator=LogLocator(numticks=12), minor_locator=NullLocator())
-            place: dict[str, Any] = {"loc": "upper left", "alignment": "left"}
-            for axes, (observable, (title, theory, drawn)) in zip(self.panels, PANELS.items(), strict=True):
-                for name, (words, colour) in drawn.items():
-                    (self.lines[name],) = axes.plot([1.0], [1.0], color=colour, label=words)
-                    (self.lines[f"{name} theory"],) = axes.plot([1.0], [1.0], "--", color=colour)
-                for mark, (_, style) in MARKS.items():
-                    self.marks[mark].append(axes.axvline(1.0, color="0.55", linestyle=style, linewidth=0.8))
-                dashed = Line2D([], [], color="0.3", linestyle="--", label=theory)
-                handles = [*(self.lines[name] for name in drawn), dashed]
-                legend = axes.legend(handles=handles, title=title, bbox_to_anchor=(1.02, 1.0), **place)
-                if observable == "speed":
-                    axes.add_artist(legend)  # another legend follows
-                axes.set_ylabel(OBSERVABLES[observable].label)
-                axes.yaxis.set_label_coords(-0.095, 0.5)
-            marks, title = [lines[1] for lines in self.marks.values()], "times of the transition"
-            legend = self.panels[1].legend(marks, [""] * 3, title=title, bbox_to_anchor=(1.02, 0.62), **place)
-            self.times = legend.get_texts()
-            self.panels[2].set_xlabel(TIME_LABEL)
-
-    def show(self, curves: Curves) -> Figure:
-        """Move all lines and marks to these curves, and return the figure."""
-        named = curves.named
-        for name, line in self.lines.items():
-            line.set_data(curves.t, named[name])
-        for text, (name, (words, _)) in zip(self.times, MARKS.items(), strict=True):
-            text.set_text(f"{TIMES[name]}, {words}: {power_of_ten(curves.marks[name])}")
-            for line in self.marks[name]:
-                line.set_xdata([curves.marks[name]] * 2)
-        for axes in self.panels[1:]:
-            axes.relim()
-            axes.autoscale(axis="y")
-            axes.autoscale_view(scalex=False)
-        self.panels[1].set_ylim(bottom=0.0)
-        self.panels[2].set_xlim(curves.t[[0, -1]])
-        return self.figure
-
-    def png(self, curves: Curves) -> bytes:
-        """The drawing of these curves as a PNG file."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-        buffer = io.BytesIO()
-        with house_style():
-            FigureCanvasAgg(self.show(curves)).print_png(buffer, pil_kwargs={"compress_level": 1})
-        return buffer.getvalue()
+    buffer = io.BytesIO()
+    with house_style({"figure.constrained_layout.use": False}):
+        draw(curves).savefig(buffer, format="png", dpi=DPI, pil_kwargs={"compress_level": 1})
+    return buffer.getvalue()

@@ -15,17 +15,16 @@ def _():
 
     from snapdyn.core.errors import InputError
     from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
-    from snapdyn.explorer.drawing import Picture
+    from snapdyn.explorer.drawing import png
     from snapdyn.explorer.sliders import STEPS, Settings, nearest, overlap_steps, reachable_overlaps
 
     def alert(sentence):
         return mo.Html(f'<p role="alert" style="color: #a3182f">{escape(sentence)}</p>')
 
-    picture = Picture()
     _compiled = compute_curves(Settings())  # compiles, once per installation
     return (
         InputError, MOST_CLASSES_AT_ONCE, STEPS, Settings, alert, b64encode, compute_curves, mo, nearest, overlap_steps,
-        perf_counter, picture, reachable_overlaps, verdicts,
+        perf_counter, png, reachable_overlaps, verdicts,
     )  # fmt: skip
 
 
@@ -104,7 +103,7 @@ def _(
 @app.cell(hide_code=True)
 def _(
     alert, b64encode, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap,
-    perf_counter, picture, problem, reachable_overlaps, seq_len, vocab_size,
+    perf_counter, png, problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
     _controls = mo.vstack([
@@ -115,7 +114,7 @@ def _(
     _shown = [alert(problem)] if problem else []
     if curves is not None:
         _started = perf_counter()
-        _png = b64encode(picture.png(curves)).decode()  # in the message itself: one way fewer than a file
+        _png = b64encode(png(curves)).decode()  # in the message itself: one way fewer than a file
         _alt = "attention, speed and relative gain over time"
         _image = mo.Html(f'<img alt="{_alt}" style="width: 100%" src="data:image/png;base64,{_png}">')
         _drawing = 1000 * (perf_counter() - _started)

@@ -15,8 +15,8 @@ from snapdyn.core.prose import pieces
 FONT_SIZE = 100.0
 MARGIN = 5.0
 CLOSED = 79
-# Letter of SVG and number of points, by matplotlib's codes of a path (matplotlib.path.Path); all but M are relative.
-SEGMENTS = {1: ("M", 1), 2: ("l", 1), 3: ("q", 2), 4: ("c", 3), CLOSED: ("z", 1)}
+# Letter of SVG and number of points, by matplotlib's codes of a path (matplotlib.path.Path).
+SEGMENTS = {1: ("M", 1), 2: ("L", 1), 3: ("Q", 2), 4: ("C", 3), CLOSED: ("Z", 1)}
 # LaTeX that mathtext does not parse, or sets too tightly, and the mathtext that replaces it.
 SPELLINGS = (
     (r"\\[td]frac(?![A-Za-z])", r"\\frac"),
@@ -86,17 +86,11 @@ def _svg(latex: str) -> str:
     if not len(path):
         raise ValueError(f"the formula {latex!r} draws nothing")
     points = np.rint(path.vertices * (1, -1)).astype(int).tolist()
-    outline, (x, y), at = "", (0, 0), 0
+    outline, at = "", 0
     while at < len(points):
         letter, number = SEGMENTS[int(path.codes[at])]
-        if letter == "M":
-            x, y = 0, 0
-        if letter == "z":
-            outline += letter
-        else:
-            places = points[at : at + number]
-            outline += letter + " ".join(f"{right - x} {down - y}" for right, down in places).replace(" -", "-")
-            x, y = places[-1]
+        places = " ".join(f"{x} {y}" for x, y in points[at : at + number])
+        outline += letter if letter == "Z" else (letter + places).replace(" -", "-")
         at += number
     corners = path.vertices[path.codes != CLOSED]  # what closes an outline is no point of it
     (left, bottom), (right, top) = corners.min(axis=0) - MARGIN, corners.max(axis=0) + MARGIN
@@ -151,29 +145,3 @@ def prose_html(text: str) -> str:
         for kind, part in pieces(text)
         if part
     )
-
-
-def prose_svg(text: str) -> str:
-    """Return a text as content of an SVG <text>, indices lowered and powers raised.
-
-    Parameters
-    ----------
-    text : str
-        Plain text.
-
-    Returns
-    -------
-    str
-        Escaped text and <tspan> elements; after an index the next piece returns to the base line.
-    """
-    shifts, styles = {"sub": 2.0, "sup": -3.0}, {"sub": ' font-size="75%"', "sup": ' font-size="75%"'}
-    out, height = "", 0.0
-    for kind, part in pieces(text):
-        if not part:
-            continue
-        wanted = shifts.get(kind, 0.0)
-        moved = f' dy="{wanted - height:g}"' if wanted != height else ""
-        attributes = moved + styles.get(kind, ' font-style="italic"' if kind == "italic" else "")
-        out += f"<tspan{attributes}>{html.escape(part)}</tspan>" if attributes else html.escape(part)
-        height = wanted
-    return out

@@ -23,7 +23,7 @@ from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.gallery import write
 from snapdyn.figures.output import DrawnFigure
-from snapdyn.report.mathematics import formula_html, prose_html, prose_svg
+from snapdyn.report.mathematics import formula_html, prose_html
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.claims.equations import EquationRow, derivation_verdict, equation_table
@@ -55,9 +55,6 @@ ROLES = {
     "outside": "The statement outside its conditions: the boundary",
     "control": "Controls: wrong theories, which must be rejected",
 }
-
-
-WORDS = ("no", "one", "two", "three", "four", "five")
 
 
 @dataclass(frozen=True)
@@ -270,12 +267,7 @@ def number(value: float, digits: int = 3) -> Markup | str:
     """Return a number as text with `digits` digits, powers of ten such as 2·10<sup>7</sup> where they are shorter."""
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    text = f"{value:.{digits}g}"
-    mantissa, _, exponent = text.partition("e")
-    if not exponent or 0 < int(exponent) < 5:
-        return f"{float(text):.{max(digits, 6)}g}"
-    power = f"10<sup>{int(exponent)}</sup>"
-    return Markup(power if mantissa == "1" else f"{mantissa}·{power}")
+    return Markup(prose_html(f"{value:.{digits}g}"))
 
 
 def outcome(check: Measured) -> tuple[str, str]:
@@ -291,76 +283,18 @@ def outcome(check: Measured) -> tuple[str, str]:
 FILTERS: dict[str, Callable[..., Any]] = {
     "formula": lambda latex: Markup(formula_html(latex)),
     "prose": lambda text: Markup(prose_html(text)),
-    "svg": lambda picture: Markup(page_svg(claim_svg(picture))),
-    "map_svg": lambda map: Markup(page_svg(map_svg(map))),
+    "svg": lambda picture: Markup(claim_svg(picture)),
+    "map_svg": lambda map: Markup(map_svg(map)),
     "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
     "place": lambda source: re.split(r", Eqs?\.|;", source)[0],
-    "words": lambda count: WORDS[count] if count < len(WORDS) else str(count),
     "outcome": outcome,
 }
 
 
 # Of the 17 figures, all are smaller as PNG with this many colours than as SVG, and they need no font of the reader's.
 COLOURS = 64
-# A figure with more white than this is lines on paper, which dark pages invert; maps of colours keep their meaning.
-LINES_ON_PAPER = 0.75
-# Paint that follows the page's colours. Outlines (wider than 3) stay black: they are behind white lines on a map.
-BLACK = re.compile(r"stroke:#000000(?!.*stroke-width:3)")
-PAINT = {
-    "fill:#ffffff;stroke": "fill:var(--paper);stroke",
-    "#0072b2": "var(--blue)",
-    "#d9d9d9": "var(--line)",
-    "#4c4c4c": "var(--soft)",
-    "#4d4d4d": "var(--soft)",
-    "#737373": "var(--soft)",
-}
-
-
-def page_svg(svg: str) -> str:
-    """Return an SVG of matplotlib with fewer characters, in the colours of the page, with mathematics in its labels.
-
-    Parameters
-    ----------
-    svg : str
-        One <svg> element without size (`snapdyn.figures.claim_pictures.claim_svg` and `map_svg`).
-
-    Returns
-    -------
-    str
-        One <svg> element: coordinates are rounded to a tenth of a point; `currentColor` replaces black, and the colour
-        of the page replaces white.
-    """
-    svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").replace("xlink:href", "href")
-    svg = re.sub(r' (xmlns[^=]*="|transform="rotate\(-0 )[^"]*"', "", svg)
-    svg = re.sub(r' style="([^"]*)"', lambda style: f' style="{_paint(style[1])}"', svg)
-    svg = re.sub(r' (?:d|transform|x|y|width|height|points)="[^"]*"', lambda place: _rounded(place[0]), svg)
-    svg = re.sub(r'(?<= d=")[^"]*', lambda path: re.sub(r"(?<=[A-Za-z]) | (?=[A-Za-z-])", "", path[0].strip()), svg)
-    # The marker itself has the stroke.
-    svg = re.sub(r"<use[^>]*>", lambda use: re.sub(r'stroke[^;"]*;?', "", use[0]).replace(' style=""', ""), svg)
-    # matplotlib's own <tspan> are letters of a formula, each in its place.
-    label = re.compile(r"(<text[^>]*>)([^<]+)(?=</text>)")
-    return label.sub(lambda text: text[1] + prose_svg(html.unescape(text[2].strip())), svg)
-
-
-def _rounded(text: str) -> str:
-    return re.sub(r"-?\d+\.\d+", lambda number: _number(float(number[0])), text)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0") if abs(value) >= 0.05 else "0"
-
-
-def _paint(style: str) -> str:
-    """Return a style without spaces, fonts and defaults; black becomes the colour of the text."""
-    rules = [rule.strip().replace(": ", ":") for rule in style.split(";")]
-    kept = [rule for rule in rules if not rule.startswith("font-family") and rule != "stroke-dashoffset:0"]
-    text = BLACK.sub("stroke:currentColor", ";".join(kept))
-    text = "fill:none" if text == "fill:#ffffff" else text
-    for colour, variable in PAINT.items():
-        text = text.replace(colour, variable)
-    return text
 
 
 def figure_image(path: Path, alternative: str) -> str:
@@ -376,18 +310,16 @@ def figure_image(path: Path, alternative: str) -> str:
     Returns
     -------
     str
-        The picture with COLOURS colours. Its class is "lines" where a dark page may invert it, else "colours".
+        The picture with COLOURS colours.
     """
     from PIL import Image
 
     written = io.BytesIO()
     with Image.open(path) as image:
         picture = image.convert("RGB")
-    bright = picture.convert("L").histogram()
-    kind = "lines" if sum(bright[251:]) > LINES_ON_PAPER * sum(bright) else "colours"
     picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
         written, format="png", optimize=True
     )
     source = "data:image/png;base64," + b64encode(written.getvalue()).decode()
     size = f'width="{picture.width}" height="{picture.height}"'
-    return f'<img class="{kind}" src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'
+    return f'<img src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'

@@ -14,10 +14,8 @@ import json
 import logging
 import os
 import random
-import re
 import time
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -44,10 +42,9 @@ from snapdyn.dynamics.files.storage import (
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
 from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.experiments import run_sections
-from snapdyn.experiments.run_sections import RunFailed, finished, run_for
+from snapdyn.experiments.run_sections import RunFailed, SGDSection, finished, run_for
 from snapdyn.experiments.sweep.columns import TIME, Values, chosen, declared_values, table
-from snapdyn.experiments.sweep.files import Cell, Sweep, load_plugins, models, reserved_names
+from snapdyn.experiments.sweep.files import Cell, Sections, Sweep, load_plugins, reserved_names, section_of
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
@@ -57,7 +54,6 @@ class Outcome:
     """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
 
     key: str
-    seconds: float
     values: Values | None = None
     reason: str = ""
     bad_input: bool = False  # whether the reason is bad input
@@ -65,23 +61,23 @@ class Outcome:
     depends_on: dict[str, str] | None = field(default_factory=dict)
 
 
-def run_cells(
+def run_cell(
     kind: str,
     observables: Sequence[str],
-    folder: str,
+    folder: Path,
     files: Sequence[str],
     code: str,
     known: Mapping[str, str] | None,
-    cells: Sequence[Cell],
-) -> list[Outcome]:
-    """Run some cells, one after the other, in a worker. A failing cell does not stop the others.
+    cell: Cell,
+) -> Outcome:
+    """Run a cell in a worker. An error in a cell is its outcome.
 
     Parameters
     ----------
     kind : str
         What a cell runs.
     observables : sequence of str
-    folder : str
+    folder : Path
         Folder of the sweep file.
     files : sequence of str
         The user's Python files that the sweep has loaded; the worker loads them too.
@@ -89,11 +85,11 @@ def run_cells(
         `code_hash` of the sweep.
     known : dict of str to str, or None
         `dependencies` of the sweep.
-    cells : sequence of Cell
+    cell : Cell
 
     Returns
     -------
-    list of Outcome
+    Outcome
 
     Raises
     ------
@@ -103,45 +99,26 @@ def run_cells(
     for file in files:
         if Path(file) not in loaded_files():
             load_file(file)
-    if code_hash() != code:
+    if code_hash() != code or not agrees(known or {}):
         raise InputError(
-            "expected workers with the code of this sweep, received one with another version of snapdyn; install the "
-            "same version everywhere"
+            "expected workers with the code of this sweep, received one with another version of snapdyn or of your "
+            "modules; install the same everywhere, and restart the workers"
         )
-    if not agrees(known or {}):
-        raise InputError(
-            "expected workers with the code of this sweep, received one that has imported your modules before they "
-            "changed; restart the workers"
-        )
-    if not files:
-        return _outcomes(kind, observables, folder, cells)
-    with watching():
-        outcomes = _outcomes(kind, observables, folder, cells)
-    depends_on = dependencies()
-    return [replace(outcome, depends_on=depends_on) for outcome in outcomes]
-
-
-def _outcomes(kind: str, observables: Sequence[str], folder: str, cells: Sequence[Cell]) -> list[Outcome]:
-    for kind_of_system in {json.loads(cell.sections.get("system", "{}")).get("kind") for cell in cells}:
-        load_plugins(kind_of_system, observables)
-    wanted, outcomes = chosen(kind, observables), []
-    for cell in cells:
-        started = time.perf_counter()
+    load_plugins(cell.sections.get("system", {}).get("kind"), observables)
+    with watching() if files else contextlib.nullcontext():
         try:
-            values, run = measured(kind, cell.sections, wanted, folder)
-            outcome = Outcome(cell.key, time.perf_counter() - started, values, run=run)
-        except Exception as error:  # an error in one cell is the result of that cell
+            values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
+            outcome = Outcome(cell.key, values, run=run)
+        except Exception as error:
             reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
-            seconds, bad_input = time.perf_counter() - started, isinstance(error, InputError)
-            outcome = Outcome(cell.key, seconds, reason=" ".join(reason.split()), bad_input=bad_input)
-        outcomes.append(outcome)
-    return outcomes
+            outcome = Outcome(cell.key, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
+    return replace(outcome, depends_on=dependencies()) if files else outcome
 
 
 def measured(
-    kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str
+    kind: str, sections: Sections, observables: Sequence[Observable], folder: Path
 ) -> tuple[Values, TransformerRun | None]:
-    """Run a cell, the sections of a `Cell`; return its values, and the run if it is a transformer's.
+    """Run a cell; return its values, and the run if it is a transformer's.
 
     Raises
     ------
@@ -151,7 +128,8 @@ def measured(
         The run did not reach its end.
     """
     found = _run(kind, sections, observables, folder)
-    plain = {each.name: _plain(each.values(found)) for each in observables}
+    read = {each.name: each.values(found) for each in observables}
+    plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in read.items()}
     try:
         values = declared_values(observables, plain)
     except ValueError as error:
@@ -159,31 +137,24 @@ def measured(
     return values, found if kind == TRANSFORMER else None
 
 
-@lru_cache(maxsize=64)
-def _section(kind: str, name: str, text: str) -> Any:
-    """The section of a cell, whose values `Sweep.cells` has checked."""
-    values, model = json.loads(text), models(kind)[name]
-    return (model[values["kind"]] if isinstance(model, Mapping) else model).model_construct(**values)
-
-
 @lru_cache(maxsize=8)
-def _classes(kind: str, text: str, folder: str) -> SequenceClasses:
-    classes: SequenceClasses = _section(kind, "classes", text).build(Path(folder))
+def _classes(kind: str, text: str, folder: Path) -> SequenceClasses:
+    classes: SequenceClasses = section_of(kind, "classes", json.loads(text)).build(folder)
     return classes
 
 
-def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable], folder: str) -> Any:
+def _run(kind: str, sections: Sections, observables: Sequence[Observable], folder: Path) -> Any:
     """Run a cell; the result is what its observables measure."""
+    of_cell = {name: section_of(kind, name, values) for name, values in sections.items()}
     if kind == TRANSFORMER:
-        return _section(kind, "transformer", sections["transformer"]).train(Path(folder))
-    classes = _classes(kind, sections["classes"], folder) if "classes" in sections else None
+        return of_cell["transformer"].train(folder)
+    classes = _classes(kind, json.dumps(sections["classes"]), folder) if "classes" in sections else None
     if kind == ODE:
-        system, run = (_section(kind, name, sections[name]) for name in ("system", "run"))
-        return run_for(observables, system, run, classes)
+        return run_for(observables, of_cell["system"], of_cell["run"], classes)
     assert classes is not None  # the file has them, or is refused
     if kind == LADDER:
-        return _section(kind, "ladder", sections["ladder"]).compute(classes)
-    sgd_section: run_sections.SGDSection = _section(kind, "sgd", sections["sgd"])
+        return of_cell["ladder"].compute(classes)
+    sgd_section: SGDSection = of_cell["sgd"]
     settings, record = sgd_section.settings(), sgd_section.record
     transition = any(each.needs_transition for each in observables)
     if transition and settings["residual"]:
@@ -195,11 +166,6 @@ def _run(kind: str, sections: dict[str, str], observables: Sequence[Observable],
     (seed,) = sgd_section.seed_list()
     settings |= {"seed": seed, "record": record, "save_decoder": transition}
     return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
-
-
-def _plain(value: Any) -> Any:
-    """Return a number or array of numpy as numbers of Python, for JSON."""
-    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 # What a cell can run: all rooms below the figures, and the checks of input.
@@ -257,7 +223,7 @@ class Cells:
             values = declared_values(self._observables, cell["values"])
         except DAMAGED as error:
             self._damaged.add(key)
-            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error}){_set_aside(file)}")
+            self._warn(f"the cell {str(file)!r} is damaged and is computed again ({error})")
             return None
         if self._with_runs:
             try:
@@ -288,24 +254,8 @@ class Cells:
         return self.runs / f"{key}.nc"
 
 
-def _set_aside(path: Path) -> str:
-    """Rename what is in the place of a file but is not a file, such as a folder; return the end of a sentence on it."""
-    if path.is_file() or not os.path.lexists(path):
-        return ""
-    names = (path.with_name(f"{path.name}.aside{i}") for i in itertools.count(1))
-    aside = next(name for name in names if not os.path.lexists(name))
-    path.rename(aside)
-    return f"; what stood there is now {aside.name!r}"
-
-
 FORMAT = "snapdyn sweep 1"
 NOT_RUN = "not run yet"
-# A portion of cells takes a worker about this long: sending a portion costs a millisecond or more, and cells that are
-# running when the sweep is stopped are lost.
-SECONDS_AT_ONCE = 0.3
-MOST_AT_ONCE = 1000
-# Two reasons for failure that differ only in their numbers are of the same kind.
-NUMBER = re.compile(r"-?\d[\d.]*(e[-+]?\d+)?")
 # Errors of lost workers, by the name of their class or of a base class: dask is an extra and cannot be imported here.
 LOST = {
     "BrokenProcessPool": "a worker process died, perhaps because the memory was too small for so many --jobs",
@@ -355,37 +305,6 @@ class WorkersLost(Exception):
     """The workers died, so that the sweep cannot go on; the message is one sentence."""
 
 
-@dataclass
-class _Portions:
-    """Waiting cells in portions that take a worker about SECONDS_AT_ONCE each.
-
-    A cell for which `take_over` is true when a portion is made is left out: another run has stored it.
-    """
-
-    cells: list[Cell]
-    take_over: Callable[[Cell], bool]
-    workers: int
-    size: int = 1
-
-    def __iter__(self) -> Iterator[list[Cell]]:
-        while self.cells:
-            fair = -(-len(self.cells) // (2 * self.workers))  # so that all workers end at about the same time
-            size = min(self.size, fair)
-            portion: list[Cell] = []
-            while self.cells and len(portion) < size:
-                cell = self.cells.pop()
-                if not self.take_over(cell):
-                    portion.append(cell)
-            if portion:
-                yield portion
-
-    def adjust(self, outcomes: Sequence[Outcome]) -> None:
-        """Set the size of the next portions from the time of the latest cells; the size at most doubles."""
-        seconds_per_cell = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
-        most = int(SECONDS_AT_ONCE / max(seconds_per_cell, 1e-6))
-        self.size = max(1, min(MOST_AT_ONCE, 2 * len(outcomes), most))
-
-
 def run_sweep(
     sweep: Sweep,
     out: Path,
@@ -405,7 +324,7 @@ def run_sweep(
     scheduler : str, optional
         Address of a dask scheduler whose workers run the cells instead.
     progress : callable (done, total, label), optional
-        Called after each portion of cells.
+        Called after each cell.
     warn : callable (sentence), optional
         Called for each damaged cell.
 
@@ -418,7 +337,7 @@ def run_sweep(
     ------
     InputError
         Values of the wrong type, a folder that cannot be written to, a scheduler that does not answer, or cells that
-        all fail with the same kind of bad input.
+        all fail with bad input.
     """
     started = time.perf_counter()
     if jobs is not None:
@@ -435,49 +354,39 @@ def run_sweep(
     known = dependencies() if files else {}
     results: dict[str, Outcome] = {}
     taken_over: set[str] = set()
-    received: deque[Outcome] = deque()
 
     def take_over(cell: Cell) -> bool:
         """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
         values = None if known is None else store.get(cell.key)
         if values is not None:
-            results[cell.key] = Outcome(cell.key, 0.0, values)
+            results[cell.key] = Outcome(cell.key, values)
             taken_over.add(cell.key)
         return values is not None
 
-    def store_received() -> None:
-        # An interruption neither loses an outcome nor counts it twice.
-        while received:
-            outcome = received[0]
-            if outcome.values is not None and outcome.depends_on is not None and known is not None:
-                parameters = cells[different[outcome.key].number][1]
-                store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
-            results[outcome.key] = outcome
-            received.popleft()
-
     waiting = [cell for cell in different.values() if not take_over(cell)]
-    _shuffle(waiting)
+    random.shuffle(waiting)
     total, stopped = len(waiting), ""
-    place = str(sweep.folder.resolve())
-    call = functools.partial(run_cells, sweep.kind, sweep.observables, place, files, code, known)
+    call = functools.partial(run_cell, sweep.kind, sweep.observables, sweep.folder.resolve(), files, code, known)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
-            portions = _Portions(waiting, take_over, workers)
-            for outcomes in _finished(executor, call, portions):
-                received.extend(outcomes)
-                store_received()
-                portions.adjust(outcomes)
+            left = (cell for cell in waiting if not take_over(cell))
+            for outcome in _finished(executor, call, left, workers):
+                results[outcome.key] = outcome
+                if outcome.values is not None and outcome.depends_on is not None and known is not None:
+                    parameters = cells[different[outcome.key].number][1]
+                    store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
                 if progress:
                     progress(total - len(different) + len(results), total, "")
     except KeyboardInterrupt:
         stopped = "interrupted"
     except WorkersLost as error:
         stopped = str(error)
-    store_received()
     failed = {key: outcome for key, outcome in results.items() if outcome.values is None}
     failures = {cell.number: failed[cell.key].reason for cell, _ in cells if cell.key in failed}
-    if not stopped:
-        _check_not_all_bad(failures, [each.reason for each in failed.values() if each.bad_input], len(different))
+    if not stopped and len(failed) == len(different) and all(outcome.bad_input for outcome in failed.values()):
+        raise InputError(
+            f"expected a cell that can be run, received an error from all {len(failed)} cells: {failures[0]}"
+        )
     values = [results[cell.key].values if cell.key in results else None for cell, _ in cells]
     dataset = dataset_of(sweep, values, failures)
     path = folder / f"{sweep.name}.nc" if results else None
@@ -494,25 +403,6 @@ def run_sweep(
         seconds=time.perf_counter() - started,
         stopped=stopped,
     )
-
-
-def _check_not_all_bad(failures: Mapping[int, str], reasons: Sequence[str], cells: int) -> None:
-    """Raise InputError where all cells fail with the same kind of bad input."""
-    if cells and len(reasons) == cells and len({NUMBER.sub("#", reason) for reason in reasons}) == 1:
-        kind = "error" if len(set(reasons)) == 1 else "kind of error"
-        raise InputError(
-            f"expected a cell that can be run, received the same {kind} from all {cells} cells: {failures[0]}"
-        )
-
-
-def _shuffle(cells: list[Cell]) -> None:
-    """Put cells into a random order, different in each run; cells of the same classes stay together.
-
-    A worker keeps the last classes that it has built.
-    """
-    draw = random.Random().random  # seeded by the operating system
-    place: defaultdict[str, float] = defaultdict(draw)
-    cells.sort(key=lambda cell: (place[cell.sections.get("classes", "")], draw()))
 
 
 def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:
@@ -540,24 +430,21 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
 
 
 def _finished(
-    executor: Executor | None, call: Callable[[list[Cell]], list[Outcome]], portions: _Portions
-) -> Iterator[list[Outcome]]:
-    """Run the waiting cells; yield the outcomes of each portion when it is finished."""
+    executor: Executor | None, call: Callable[[Cell], Outcome], cells: Iterable[Cell], workers: int
+) -> Iterator[Outcome]:
+    """Run the waiting cells; yield each outcome when it is there."""
     if executor is None:
-        yield from map(call, portions)
+        yield from map(call, cells)
         return
-    waiting = iter(portions)
-    running: set[Future[list[Outcome]]] = set()
+    waiting, running = iter(cells), set[Future[Outcome]]()
     while True:
-        # A portion of quick cells is ready for each worker, so that no worker waits for this process. A slow cell is
-        # sent when a worker is free: until then, another run may have stored it.
-        most = portions.workers * (2 if portions.size > 1 else 1)
-        for portion in itertools.islice(waiting, max(0, most - len(running))):
-            running.add(executor.submit(call, portion))
+        # One cell more for each worker, so that no worker waits for this process.
+        for cell in itertools.islice(waiting, 2 * workers - len(running)):
+            running.add(executor.submit(call, cell))
         if not running:
             return
-        for future in wait(running, return_when=FIRST_COMPLETED).done:
-            running.discard(future)
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
             yield future.result()
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from snapdyn.core.errors import InputError, positive, shown, suggest, unknown_name
+from snapdyn.core.errors import InputError, choice, positive, shown, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.storage import hashed_name
 from snapdyn.dynamics.observables import (
@@ -31,18 +31,22 @@ from snapdyn.experiments import run_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN, system_models
 from snapdyn.experiments.sweep.columns import all_observables, chosen, default_observables, observables_of
-from snapdyn.experiments.toml_files import Model, Section, by_key, read_model, read_toml, sections_model, under
+from snapdyn.experiments.toml_files import Model, Section, file_model, of_kind, read_model, read_toml, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"
 FORMAT = 1  # of the files of cells
 
 
+# Well below the largest number, so that the distance of two of them is finite.
+Bounded = Annotated[float, Field(ge=-1e18, le=1e18)]
+
+
 class Range(Section):
     """Evenly spaced values, both ends included."""
 
-    first: float
-    last: float
+    first: Bounded
+    last: Bounded
     count: int = Field(ge=1, le=MOST_CELLS)
     spacing: Literal["linear", "log"] = "linear"
 
@@ -52,7 +56,6 @@ class Range(Section):
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)
         else:
-            _require_finite(self, name)
             numbers = np.linspace(self.first, self.last, self.count)
         return list(dict.fromkeys(map(round, numbers.tolist()))) if whole_numbers else numbers.tolist()
 
@@ -60,8 +63,8 @@ class Range(Section):
 class Spread(Section):
     """A distribution to draw from."""
 
-    low: float
-    high: float
+    low: Bounded
+    high: Bounded
     distribution: Literal["uniform", "log-uniform"] = "uniform"
 
     def draw(self, name: str, rng: np.random.Generator, count: int, whole_numbers: bool) -> list[Value]:
@@ -69,7 +72,6 @@ class Spread(Section):
         low, high = self.low, self.high
         if not low < high:
             raise InputError(f"expected low below high for {name}, received {low:g} and {high:g}; exchange them")
-        _require_finite(self, name)
         if whole_numbers:
             low, high = math.ceil(low) - 0.5, math.floor(high) + 0.5
             if not low < high:
@@ -85,16 +87,6 @@ class Spread(Section):
         return [round(number) for number in numbers.tolist()] if whole_numbers else numbers.tolist()
 
 
-def _require_finite(table: Range | Spread, name: str) -> None:
-    """Check that the distance of two finite numbers is finite, as numpy needs it."""
-    (first, low), (last, high), *_ = table
-    if not math.isfinite(high - low):
-        raise InputError(
-            f"expected {first} and {last} of {name} less than 1e308 apart, received {low:g} and {high:g}; take a "
-            "smaller range"
-        )
-
-
 def _entry(table: type[Section], entry: Any) -> Any:
     """What [sweep] gives for a parameter: a list of values, or a `table`."""
     if isinstance(entry, dict):
@@ -104,8 +96,6 @@ def _entry(table: type[Section], entry: Any) -> Any:
             f"its values as a list of numbers, texts or true/false, received {shown(entry)}; write, for example, "
             "[0.1, 1.0]"
         )
-    if not all(math.isfinite(value) for value in entry if isinstance(value, float)):
-        raise ValueError(f"finite numbers only, received {shown(entry)}; leave out the others")
     return entry
 
 
@@ -202,7 +192,7 @@ class PhaseSection(Section):
 
     x: str
     y: str
-    variable: str = Field(min_length=1)
+    variable: str
     width: float | None = Field(None, gt=0)
     style: str | None = None
 
@@ -211,18 +201,21 @@ class SweptSeeds(run_sections.SeedsSection, extra="allow"):
     """Seeds of [sgd]; its other keys are checked with the values of each cell."""
 
 
-DESIGNS = by_key("design", {"grid": GridSection, "list": ListSection, "random": RandomSection})
+DESIGNS: Model = {"grid": GridSection, "list": ListSection, "random": RandomSection}
 # Kind of cell by the section that says what a cell runs.
 KINDS = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
 
 
+Sections = dict[str, dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Cell:
-    """A cell as sent to a worker: its number in the design, its key, and its settings as canonical JSON by section."""
+    """A cell as sent to a worker: its number in the design, its key, and the checked values of its sections."""
 
     number: int
     key: str
-    sections: dict[str, str]
+    sections: Sections
 
 
 @dataclass(frozen=True)
@@ -245,28 +238,29 @@ class Sweep:
         InputError
             A value of the wrong type for its key.
         """
-        of_sections = {name: sections_model({name: model}, (name,)) for name, model in models(self.kind).items()}
-        known: dict[tuple[Any, ...], tuple[str, str]] = {}
+        known: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
         for number, parameters in enumerate(self.design.cells()):
             sections, identities = {}, {}
             for name, values in self.sections.items():
-                changes = {key: value for key, value in parameters.items() if key.startswith(f"{name}.")}
+                changes = {
+                    key.partition(".")[2]: value for key, value in parameters.items() if key.startswith(f"{name}.")
+                }
                 # 1, 1.0 and true are equal, but only one of them may be right.
                 made_of = (name, *((key, type(value), value) for key, value in changes.items()))
                 if made_of not in known:
-                    keys = dict(
-                        ("seeds", [value]) if key == SEED else (key.partition(".")[2], value)
-                        for key, value in changes.items()
-                    )
-                    file = read_model(of_sections[name], {name: values | keys}, f"{self.name}.toml")
-                    known[made_of] = self._described(getattr(file, name))
+                    known[made_of] = self._described(name, values | changes)
                 sections[name], identities[name] = known[made_of]
             facts = (FORMAT, code, self.kind, sorted(self.observables), sorted(identities.items()))
             yield Cell(number, hashed_name(facts), sections), parameters
 
-    def _described(self, section: Section) -> tuple[str, str]:
-        """Canonical JSON of a section, and its identity: this text, followed by the hash of each file that it names."""
-        text = json.dumps(section.model_dump(), sort_keys=True)
+    def _described(self, name: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Checked values of a section, and its identity: these, followed by the hash of each file that it names."""
+        if name == "sgd":
+            values = values | {"seeds": [values["seed"]]}
+            del values["seed"]
+        file, source = {name: values}, f"{self.name}.toml"
+        model = file_model({name: models(self.kind)[name]}, (name,), file, source)
+        section: Section = getattr(read_model(model, file, source), name)
         files = [
             file
             for path in section.files(self.folder)
@@ -274,11 +268,13 @@ class Sweep:
             if not file.is_dir()
         ]
         try:
-            return text, " ".join([text, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in files)])
+            digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         except OSError as error:
             raise InputError(
                 f"expected a file that can be read, received {error.filename!r} ({error.strerror}); check the path"
             ) from error
+        found = section.model_dump()
+        return found, " ".join([json.dumps(found, sort_keys=True), *digests])
 
     @property
     def measured(self) -> list[Observable]:
@@ -296,6 +292,11 @@ def models(kind: str) -> dict[str, Model]:
         LADDER: {"ladder": run_sections.LADDER},
     }
     return {"classes": CLASSES, **own[kind]}
+
+
+def section_of(kind: str, name: str, values: dict[str, Any]) -> Any:
+    """The section of a cell, whose values `Sweep.cells` has checked."""
+    return of_kind(models(kind)[name], values, name).model_construct(**values)
 
 
 def load_plugins(system: Any, observables: Any) -> None:
@@ -334,10 +335,12 @@ def read_sweep(path: Path) -> Sweep:
         name: (SweptSeeds if name == "sgd" else dict[str, Any], None if (kind, name) == (ODE, "classes") else ...)
         for name in models(kind)
     }
+    source = repr(str(path))
+    design = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
     model = create_model(
-        "SweepFile", __base__=Section, sweep=(DESIGNS, ...), phase=(PhaseSection | None, None), **of_cell
+        "SweepFile", __base__=Section, sweep=(design, ...), phase=(PhaseSection | None, None), **of_cell
     )
-    file: Any = read_model(model, values, repr(str(path)))
+    file: Any = read_model(model, values, source)
     sections = {name: values[name] for name in of_cell if name in values}
     observables = _observables(kind, given[0], file.sweep.observables, sections)
     whole_numbers = {}
@@ -347,7 +350,7 @@ def read_sweep(path: Path) -> Sweep:
             raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
         whole_numbers[name] = _takes_whole_numbers(models(kind)[section], sections[section].get("kind"), key)
     seeds = _seeds(file) if kind == SGD else {}
-    sweep = Sweep(
+    return Sweep(
         path.stem,
         path.parent,
         kind,
@@ -356,9 +359,6 @@ def read_sweep(path: Path) -> Sweep:
         observables,
         file.phase,
     )
-    if file.phase is not None:
-        _check_phase(file.phase, sweep.design, sweep.measured)
-    return sweep
 
 
 def _seeds(file: Any) -> dict[str, list[Value]]:
@@ -380,12 +380,9 @@ def _observables(
         system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
         return default_observables(kind, system is None or system.takes_classes(), system and system.system)
     known = observables_of(kind)
-    for name in named:
-        if name not in known:
-            raise unknown_name(f"observables of a sweep with [{section}]", name, known)
     if not named:
         raise InputError(f"expected at least one observable in [sweep], received none; choose from {', '.join(known)}")
-    return tuple(named)
+    return tuple(choice(f"observables of a sweep with [{section}]", name, known) for name in named)
 
 
 def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
@@ -397,38 +394,3 @@ def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:
     annotation = model.model_fields[key].annotation if key in model.model_fields else None
     types = set(get_args(annotation) or (annotation,))
     return int in types and float not in types
-
-
-def _check_phase(phase: PhaseSection, design: Design, measured: list[Observable]) -> None:
-    axes = {axis.name: axis for axis in design.axes}
-    if len(axes) < 2 or "cell" in axes:
-        raise InputError(
-            "expected a grid of at least two parameters with a section [phase], received "
-            f"{'another design' if 'cell' in axes else 'a grid of one parameter'}; vary two, or leave out [phase]"
-        )
-    for name in (phase.x, phase.y):
-        if name not in axes:
-            raise unknown_name("an axis in [phase]", name, axes)
-    if phase.x == phase.y:
-        raise InputError(f"expected two different axes in [phase], received {shown(phase.x)} twice; change one of them")
-    for name in (phase.x, phase.y):
-        (values,) = axes[name].parameters.values()
-        if len(values) < 2 or any(isinstance(value, (bool, str)) for value in values):
-            raise InputError(
-                f"expected at least two numbers on the axis {name} of [phase], received "
-                f"{'one' if len(values) < 2 else 'texts or true/false'}; take another axis, or leave out [phase]"
-            )
-    names = [each.name for each in measured if not each.dims and not each.text]
-    if not names:
-        raise InputError(
-            f"expected an observable with one number per cell with a section [phase], received "
-            f"{', '.join(each.name for each in measured)}; add one, such as entropy, to observables"
-        )
-    if phase.variable not in names:
-        raise unknown_name("variable in [phase]", phase.variable, names)
-    others = [name for name in axes if name not in (phase.x, phase.y, "seed") and len(axes[name]) > 1]
-    if others:
-        raise InputError(
-            f"expected no axis besides x, y and seed with a section [phase], received {', '.join(others)} with several "
-            "values; give one value of each, or draw the dataset with snapdyn.figures.plot"
-        )

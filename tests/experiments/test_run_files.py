@@ -19,7 +19,7 @@ FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.stem.startsw
     ("right", "wrong", "hint"),
     [
         # the table of probabilities
-        (P_LINE, "P = [[0.5, 0.5], [1.0]]", "rows of 1 and of 2 numbers"),
+        (P_LINE, "P = [[0.5, 0.5], [1.0]]", "expected P to be an array of real numbers"),
         (P_LINE, "P = [[0.5, 0.4, 0.0], [0.5, 0.0, 0.5]]", "sum to 1, received 0.9 in row 0"),
         (P_LINE, "", "P or file in [classes], received neither"),
         (P_LINE, P_LINE + '\nfile = "P.csv"', "received both"),

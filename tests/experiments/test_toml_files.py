@@ -21,7 +21,7 @@ FILES = {
     "low and high": (
         "sweep",
         CLASSES + RUN + '[sweep]\ndesign = "random"\ncount = 3\n"system.eta_Y" = {low = -1e308, high = 1e308}\n',
-        "less than 1e308 apart",
+        "to be greater than or equal to -1000000000000000000",
     ),
     "file": ("simulate", '[classes]\nkind = "table"\nfile = "a\\u0000.csv"\nquery = [0]\n' + RUN, "u0000"),
     "nested brackets": ("simulate", CLASSES + RUN + "x = " + 3000 * "[" + 3000 * "]" + "\n", "nested"),

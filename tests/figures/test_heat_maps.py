@@ -275,7 +275,7 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     [
         ("eta_Y", "eta_Z", "entrop", "did you mean 'entropy'"),
         ("eta_Y", "eta_Z", "entropy", "received also last"),
-        ("eta_Y", "last", "entropy", "received texts along last"),
+        ("eta_Y", "last", "entropy", "received texts as last"),
     ],
 )
 def test_bad_names_are_refused(x: str, y: str, variable: str, message: str) -> None:

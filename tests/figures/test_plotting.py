@@ -180,7 +180,7 @@ def test_a_sweep_is_a_phase_diagram(tmp_path: Path, capsys: pytest.CaptureFixtur
     for options, message in (
         ({"n": 0}, "an option of entropy to be one of x, y, received 'n'"),
         ({"x": "eta_Q"}, "expected x to be one of eta_Y, eta_Z"),
-        ({"x": "eta_Y", "y": "eta_Y"}, "two dimensions x and y, received eta_Y twice"),
+        ({"x": "eta_Y", "y": "eta_Y"}, "two axes of the diagram, received eta_Y twice"),
     ):
         with pytest.raises(InputError, match=message):
             sd.figures.plot(dataset, "entropy", **options)

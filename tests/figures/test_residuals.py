@@ -92,7 +92,7 @@ def test_transition_times_stand_only_where_their_theory_applies(changes: dict[st
         figure = draw(data)
     assert bool(figure.axes[0].texts) is drawn
     named = "Adam" if changes.get("optimizer") == "adam" else "SGD"
-    assert f"{named} step" in figure.axes[-1].get_xlabel()
+    assert f"{named} step" in figure.get_supxlabel()
     assert any(named in text.get_text() for text in figure.legends[0].get_texts())
 
 
@@ -162,7 +162,7 @@ def test_a_trace_is_drawn_with_its_label_and_marks(seeds: int) -> None:
     assert ("trace, 3 seeds, 10-90 %" in labels) == (seeds == 3)
     assert ("trace" in labels) == (seeds == 1)
     assert any("$t^*$" in text.get_text() for text in figure.axes[0].texts)
-    assert "trace step" in figure.axes[-2].get_xlabel() + figure.axes[-1].get_xlabel()
+    assert "trace step" in figure.get_supxlabel()
 
 
 def test_a_curve_that_would_not_end_is_refused_with_its_number_of_evaluations() -> None:

@@ -10,7 +10,7 @@ import xarray
 
 from snapdyn.commands.main import main
 from snapdyn.experiments.sweep import execution
-from snapdyn.experiments.sweep.execution import run_cells
+from snapdyn.experiments.sweep.execution import run_cell
 from snapdyn.experiments.sweep.files import read_sweep
 from tests.experiments.sweep.helpers import GOOD, GRID, PHASE, dataset, kept, most_duplicates, swept
 
@@ -21,12 +21,11 @@ def visited(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
 
     def watched(*arguments: Any) -> Any:
-        numbers.extend(cell.number for cell in arguments[-1])
+        numbers.append(arguments[-1].number)
         time.sleep(0.005)
-        return run_cells(*arguments)
+        return run_cell(*arguments)
 
-    monkeypatch.setattr(execution, "run_cells", watched)
-    monkeypatch.setattr(execution, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(execution, "run_cell", watched)
     return numbers
 
 
@@ -40,10 +39,9 @@ def test_ctrl_c_keeps_what_is_finished(
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return run_cells(*arguments)
+        return run_cell(*arguments)
 
-    monkeypatch.setattr(execution, "run_cells", interrupted)
-    monkeypatch.setattr(execution, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(execution, "run_cell", interrupted)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "grid.png").touch()
     assert swept(GOOD + PHASE, tmp_path) == 130
