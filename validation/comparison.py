@@ -17,11 +17,10 @@ from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import seed_list, sgd
 from snapdyn.dynamics.training.explicit_steps import descend
-from snapdyn.dynamics.training.steps import momentum_clock
+from snapdyn.dynamics.training.steps import TraceClock, momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import (

@@ -19,8 +19,8 @@ from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
 from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
-from snapdyn.dynamics.traces.clock import TraceClock
 from snapdyn.dynamics.training.descent import sgd
+from snapdyn.dynamics.training.steps import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 FINITE_T, SGD, DESCENT, MEAN_FIELD, CLOSED = "finite T", "SGD", "descent", "mean field", "closed form"
