@@ -53,7 +53,6 @@ def fit(
     free: Any = ("eta_Y", "eta_Z"),
     eta_Y: float | None = None,
     eta_Z: float | None = None,
-    common_probability: float | None = None,
     quantity: str | None = None,
     errors: str | Process = "simulation",
     z_initial: ArrayLike | None = None,
@@ -81,14 +80,12 @@ def fit(
     free : sequence of str
         Parameters to estimate, among "eta_Y", "eta_Z" (per batch-size-1 step), "clock" (time of the theory over the
         time by the clock of the trace) and "common_probability" (of all common tokens together, the same in every
-        class). Both rates and the clock cannot be free together: only their products matter. For an own system the
-        names of its parameters; the search starts from their values.
+        class; the search starts from that of `classes`). Both rates and the clock cannot be free together: only their
+        products matter. For an own system the names of its parameters; the search starts from their values.
     eta_Y : float, optional
         Value of the rate; if it is free, the start of the search (default: found on a grid).
     eta_Z : float, optional
         As eta_Y.
-    common_probability : float, optional
-        Start of the search; default that of `classes`.
     quantity : {"attention", "entropy", "loss"}, optional
         What is fitted; default the first of these that the trace has. Attention enters as its logarithm minus the mean
         over each class. The loss is that of the batch of an update.
@@ -142,7 +139,6 @@ def fit(
         given: dict[str, Any] = {
             "eta_Y": eta_Y,
             "eta_Z": eta_Z,
-            "common_probability": common_probability,
             "quantity": quantity,
         }
         given |= {"z_initial": z_initial, "system": None if system is MeanField else system, "optimizer": optimizer}
@@ -155,7 +151,7 @@ def fit(
     else:
         trace = trace if optimizer is None else trace.with_optimizer(optimizer)
         problem = problem_of_classes(
-            trace, classes, system, free, {"eta_Y": eta_Y, "eta_Z": eta_Z}, common_probability, quantity, errors,
+            trace, classes, system, free, {"eta_Y": eta_Y, "eta_Z": eta_Z}, quantity, errors,
             z_initial, records,
         )  # fmt: skip
     try:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from snapdyn.core.errors import InputError, choice, list_of, positive, shown
+from snapdyn.core.errors import InputError, choice, list_of, positive
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.observables import OBSERVABLES
 from snapdyn.dynamics.traces.trace import Trace
@@ -37,7 +37,6 @@ def fixed_and_start(
     names: tuple[str, ...],
     eta_Y: float | None,
     eta_Z: float | None,
-    common_probability: float | None,
     classes: SequenceClasses,
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Values of the parameters that are not free, and the starts that are given or need no search."""
@@ -63,13 +62,6 @@ def fixed_and_start(
                 f"received {share.min():.4g} to {share.max():.4g}; leave it out of free"
             )
         start["common_probability"] = float(share.mean())
-        if common_probability is not None:
-            start["common_probability"] = positive("common_probability", common_probability, below=1.0)
-    elif common_probability is not None:
-        raise InputError(
-            f"expected common_probability only where it is free, received {shown(common_probability)}; build the "
-            "classes with it"
-        )
     return fixed, start
 
 

@@ -91,7 +91,6 @@ def problem_of_classes(
     system: type[System],
     free: Any,
     rates: dict[str, float | None],
-    common_probability: float | None,
     quantity: str | None,
     errors: Any,
     z_initial: ArrayLike | None,
@@ -106,7 +105,7 @@ def problem_of_classes(
     trace = trace.for_classes(checked_classes(classes))
     choice("errors", errors, ("simulation", "seeds"))
     names = observations.checked_free(free)
-    fixed, start = observations.fixed_and_start(names, rates["eta_Y"], rates["eta_Z"], common_probability, classes)
+    fixed, start = observations.fixed_and_start(names, rates["eta_Y"], rates["eta_Z"], classes)
     quantity = observations.chosen_quantity(trace, quantity)
     if trace.clock.has_rule and system is not MeanField:
         raise InputError(

@@ -227,7 +227,6 @@ def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
         ({"free": ("eta_Y", "eta_Z", "clock")}, "exactly degenerate"),
         ({"free": ("eta_Y",)}, "eta_Z free or given"),
         ({"free": ("eta_Y", "eta_Z", "common_probability")}, "the same probability of common tokens"),
-        ({"common_probability": 0.3}, "only where it is free"),
         ({"trace": Trace(RECORD, STILL, clock="theory")}, "whole updates, whose training can be simulated"),
         ({"errors": "noise"}, "simulation.*seeds.*received 'noise'"),
         ({"trace": Trace(RECORD, loss=[1.0 / RECORD] * 8), "errors": "seeds"}, "that differ, received 8 equal ones"),
