@@ -56,7 +56,7 @@ def test_a_clock_that_no_rule_has_is_refused(settings: dict[str, object], said: 
 
 
 def test_mean_map_is_the_mean_of_training() -> None:
-    """Assert that the mean map lies within 4 standard errors, and 2e-3 for terms of order 1/B, of the mean of a program.
+    """Assert that the mean map lies within 4 standard errors, and 2e-3 for terms of order 1/B, of a program's mean.
 
     The map of another memory, and the curves of gradient descent, are rejected.
     """
@@ -75,7 +75,7 @@ def test_mean_map_is_the_mean_of_training() -> None:
 
 
 def test_fit_finds_the_rates_and_tells_adam_from_gradient_descent() -> None:
-    """Assert intervals that contain the rates of an own program, and a rejection of gradient descent that names Adam."""
+    """Assert intervals that contain the rates of an own program, and a rejection of SGD that names Adam."""
     trace = trace_of(attention(1, 32, seed=2)[0])
     fit = sd.fit(trace, CLASSES)
     assert fit.describes is True
