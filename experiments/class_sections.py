@@ -26,6 +26,9 @@ from snapdyn.dynamics.files.foreign import csv_rows, read_npz
 from snapdyn.dynamics.files.netcdf import UNREADABLE
 from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
 
+# Whole numbers in the file of a sparse table.
+INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
+
 
 class ClassSection(Section):
     """Sequence classes of one kind."""
@@ -118,6 +121,9 @@ def read_table(path: Path) -> Any:
                     "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
                 )
             return next(iter(arrays.values()))
+        for name in arrays.keys() & INDEX_ARRAYS:  # scipy would round them down
+            if arrays[name].dtype.kind not in "iu":
+                raise ValueError(f"{name} of dtype {arrays[name].dtype}, not whole numbers")
         from scipy import sparse
 
         return sparse.load_npz(path)

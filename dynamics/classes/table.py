@@ -56,14 +56,30 @@ def checked_probabilities(P: Any) -> Any:
 
 
 def _sparse_rows(P: Any) -> Any:
-    """Sparse P, copied into a csr array by way of coo, where scipy checks indices: kernels do not check them."""
+    """Sparse P, copied into a csr array, after checking that no index points outside its arrays: kernels do not check.
+
+    scipy checks coo, dia and dok arrays when it copies them, and csr, csc and bsr arrays on request. It does not check
+    the lengths of rows in lil arrays, nor an indptr that falls so far that its differences overflow.
+    """
     from scipy import sparse
 
-    # What is made of P holds arrays of its entries, classes and tokens.
-    require_memory("P", 48.0 * max(P.nnz, *P.shape), "fewer classes or tokens")
     try:
-        return sparse.csr_array(sparse.coo_array(P).astype(np.float64))
-    except (IndexError, OverflowError, ValueError) as error:
+        if P.format in ("csr", "csc", "bsr") and (
+            P.indptr.dtype.kind != "i" or P.indptr[0] != 0 or (P.indptr[1:] < P.indptr[:-1]).any()
+        ):
+            raise ValueError("an indptr that falls, starts at another number than 0, or has another type than int")
+        if P.format == "lil" and list(map(len, P.rows)) != list(map(len, P.data)):
+            raise ValueError("rows whose numbers of indices and of values differ")
+        # What is made of P holds arrays of its entries, classes and tokens.
+        require_memory("P", 48.0 * max(P.nnz, *P.shape), "fewer classes or tokens")
+        if P.format in ("csr", "csc", "bsr"):
+            P.copy().check_format()
+        table = sparse.csr_array(P.astype(np.float64))
+        table.check_format()
+        return table
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, IndexError, MemoryError, TypeError, ValueError) as error:
         raise InputError(
             f"expected indices of sparse P that fit its shape {P.shape}, received: {str(error).rstrip('.')}; build P "
             "anew from rows, columns and probabilities"

@@ -51,7 +51,7 @@ def missed(at: Mapping[str, float], frequent: bool = False, seeds: int = SEEDS) 
 
 def length_map(level: str) -> Map:
     """Share missed over the rate and the length of the sequences."""
-    points, seeds = (13, SEEDS) if level == "full" else (6, 10)
+    points, seeds = (13, SEEDS) if level == "full" else (5, 10)
     rates, lengths = np.geomspace(1e-2, 1.0, points), np.geomspace(100, 1e5, points).round()
     grid = Grid(
         {"seq_len": lengths, "eta": rates},
