@@ -124,7 +124,8 @@ def _file_behind(path: Path) -> Path:
     """Return the file to write for `path`: `path` itself if it is new or a regular file, its target if it is a link."""
     if (path.exists() or path.is_symlink()) and not path.is_file():
         raise InputError(
-            f"expected a file to write to, received {str(path)!r}, which is another thing; choose another file"
+            f"expected a file to write to, received {str(path)!r}, which is a folder, a device, a pipe or a link that "
+            "leads to no file; choose another file"
         )
     return path.resolve() if path.is_symlink() else path
 

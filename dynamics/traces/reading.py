@@ -93,6 +93,8 @@ def read_trace(
         Runs are numbered in the order in which they appear.
     schedule : array_like or callable, optional
         Multipliers of both rates, one for each update; see `Trace`.
+    optimizer : str, rule, pair of rules or mapping
+        As in `sgd`; with another rule than "sgd", t counts updates.
 
     Returns
     -------

@@ -127,7 +127,7 @@ def test_theory_lies_over_a_trace_on_its_clock() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"optimizer": "adam"}, "leave curves empty"),
+        ({"optimizer": "adam"}, "curves of Adam.*mean_map, flow"),
         ({"init": "uniform"}, "leave curves empty"),
         ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),
         ({"residual": True, "curves": ["modified_decoder"]}, "mean_field with the residual"),
@@ -149,7 +149,7 @@ def test_what_a_trace_does_not_have_is_refused() -> None:
         with pytest.raises(InputError, match=words):
             compare(trace, CLASSES, 0.05, 0.05, [observable])
     between = Trace([0.5, 1.5], trace.attention[0, :2], seq_len=math.inf)
-    with pytest.raises(InputError, match="records at whole updates for the curve descent"):
+    with pytest.raises(InputError, match="records at whole updates for the curves descent"):
         compare(between, CLASSES, 1.0, 1.0, ["attention 0 1"], ["descent"])
 
 

@@ -6,9 +6,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
+from snapdyn.dynamics.integration.request import log_times
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
@@ -22,10 +24,10 @@ from snapdyn.validation.claims.language import (
     Measure,
     Measured,
     Property,
-    flow,
 )
 from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
 
+SAVES = 60  # of the flow, evenly spaced in ln t
 DOMAIN = replace(
     SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)
 )
@@ -63,15 +65,26 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
 
     Each C[n, k] is accurate relative to its own size, which is about 1/V off the diagonal.
     """
-    run = flow(instance, ORIGINAL, method="LSODA", rtol=1e-10, atol=1e-30, dense=True)
-    if run is None:
-        return None
-    K, next_index = instance.num_classes, instance.classes.next_index
-    C = run(run.t).reshape(run.t.size, K, -1)
-    own = np.arange(C.shape[2]) == next_index[:, None]
+    K, V, p, G = instance.num_classes, instance.vocab_size, instance.prior, instance.gram
+    own = np.eye(K, K + (V > K), dtype=bool)
     # The last column is that of any one of the other V - K outputs.
-    count = np.append(np.ones(K), instance.vocab_size - K)[: C.shape[2]]
-    W = instance.gram @ C
+    count = np.append(np.ones(K), V - K)[: own.shape[1]]
+
+    def rate(t: float, c: Floats) -> Floats:
+        """C' = eta_Y p_n (e_n - alpha_n)."""
+        logits = G @ c.reshape(own.shape)
+        alpha = np.exp(logits - logits.max(axis=1, keepdims=True))
+        alpha /= (count * alpha).sum(axis=1, keepdims=True)
+        # 1 - alpha of the own output as the sum of the others, which keeps its digits.
+        right = (count * np.where(own, 0.0, alpha)).sum(axis=1, keepdims=True)
+        return (instance.eta_Y * p[:, None] * np.where(own, right, -alpha)).ravel()
+
+    times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, SAVES)
+    run = solve_ivp(rate, (0.0, instance.t_end), np.zeros(own.size), "LSODA", times, rtol=1e-10, atol=1e-30)
+    if not run.success:
+        return None
+    C = run.y.T.reshape(times.size, *own.shape)
+    W = G @ C
     wrong_logits = np.where(own, -np.inf, W)
     highest, lowest = wrong_logits.max(axis=2, keepdims=True), np.where(own, np.inf, W).min(axis=2, keepdims=True)
     # (e_n - alpha_n) up to a factor, which beta/iota does not have.
@@ -79,7 +92,7 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
     a = np.where(own, wrong.sum(axis=2, keepdims=True), -wrong) @ C.transpose(0, 2, 1)
     beta = -a / np.einsum("tnn->tn", a)[:, :, None] * (1 - np.eye(K))
     spread = np.maximum.accumulate((highest - lowest).max(axis=(1, 2)))
-    return OriginalFlow(run.t, C[:, np.arange(K), next_index], spread, beta)
+    return OriginalFlow(run.t, C[:, np.arange(K), np.arange(K)], spread, beta)
 
 
 def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0) -> Measure:
