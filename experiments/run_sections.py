@@ -230,10 +230,10 @@ class CompareSection(Section):
     """Observables, each a list of indices (class, then tokens), and the theory's curves.
 
     Curves as in `snapdyn.validation.comparison.compute`: mean_field, finite_length, descent,
-    modified_decoder, closed_form.
+    modified_decoder, closed_form; mean_map and flow for a rule such as Adam.
     """
 
-    curves: list[str] = Field(default_factory=lambda: ["mean_field"])
+    curves: list[str] | None = None
     loss: bool = False
     entropy: list[int] = Field(default_factory=list)
     attention: list[list[int]] = Field(default_factory=list)

@@ -64,7 +64,7 @@ def compute(
     steps: int,
     seeds: Sequence[int],
     observables: Sequence[str],
-    curves: Sequence[str] = ("mean_field",),
+    curves: Sequence[str] | None = None,
     record: Sequence[int] | None = None,
     **settings: Any,
 ) -> xarray.Dataset:
@@ -85,13 +85,14 @@ def compute(
     observables : sequence of str
         Observables of the runs and of the theory: "loss", "entropy n", "attention n l", "growth_factor n l",
         "relative_gain n l l0", of class n and tokens l and l0.
-    curves : sequence of str
-        Keys of `CURVES`: "mean_field", "modified_decoder" and "closed_form" describe infinitely long sequences;
-        "finite_length" is the mean field with the second-order correction for the `seq_len` of SGD. "descent" makes the
-        updates of SGD on the expected gradient, with its momentum and `seq_len`: the model of `fit`. "closed_form" is
-        the orbit of Section 6 (derived in `analytic.orbit`); it needs classes of one query with one common token and
-        equal profiles. For a rule such as Adam, "mean_map" is its update on the mean gradient and mean square of
-        batches, and "flow" the flow with moments, both of infinitely long sequences.
+    curves : sequence of str, optional
+        Keys of `CURVES`; default the mean field, or "mean_map" and "flow" for a rule such as Adam. "mean_field",
+        "modified_decoder" and "closed_form" describe infinitely long sequences; "finite_length" is the mean field with
+        the second-order correction for the `seq_len` of SGD. "descent" makes the updates of SGD on the expected
+        gradient, with its momentum and `seq_len`: the model of `fit`. "closed_form" is the orbit of Section 6 (derived
+        in `analytic.orbit`); it needs classes of one query with one common token and equal profiles. "mean_map" is the
+        update of the rule on the mean gradient and mean square of batches, "flow" its flow with moments, both of
+        infinitely long sequences.
     record : sequence of int, optional
         SGD steps at which the observables are recorded; default about 200 log-spaced steps.
     **settings : dict
@@ -115,7 +116,11 @@ def compute(
         If Ctrl-C stopped a run.
     """
     _, seeds = seed_list(seeds)
-    observables, curves = _checked_names(observables, curves)
+    clock = TraceClock(
+        "updates", settings.get("batch_size", 1), settings.get("momentum", 0.0),
+        optimizer=settings.get("optimizer", "sgd"),
+    )  # fmt: skip
+    observables, curves = _checked_names(observables, curves, clock)
     most_evaluations = settings.pop("most_evaluations", None)
     list_of("seeds", seeds, object, different=True)
     if curves and settings.get("init", "zeros") != "zeros":
@@ -124,11 +129,6 @@ def compute(
             "empty"
         )
     other = [name for name, wanted in OF_THEORY.items() if settings.get(name, wanted) != wanted]
-    clock = TraceClock(
-        "updates", settings.get("batch_size", 1), settings.get("momentum", 0.0),
-        optimizer=settings.get("optimizer", "sgd"),
-    )  # fmt: skip
-    _check_curves_of(clock, curves)
     steps = whole("steps", steps, 1, MOST_STEPS)
     steps_kept = np.unique(np.geomspace(1, steps, 200).round().astype(int)) if record is None else np.array(record)
     steps_kept = np.union1d(steps_kept, [0])
@@ -220,9 +220,7 @@ def compare(
             blank = np.isnan(of_classes).all(axis=(0, 1)).reshape(classes.num_classes, -1)[:, 0]
             observables += [f"entropy {n}" for n in np.flatnonzero(~blank)[:4]]
     clock = trace.clock
-    curves = (OF_RULE if clock.has_rule else ("mean_field",)) if curves is None else curves
-    observables, curves = _checked_names(observables, curves)
-    _check_curves_of(clock, curves)
+    observables, curves = _checked_names(observables, curves, clock)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
     steps, values = _between(trace, values)
     settings = {
@@ -309,20 +307,20 @@ def _of_trace(trace: Trace, classes: SequenceClasses, name: str, seed: int) -> F
         return (c[:, indices[1]] / c[:, indices[2]]) ** 2 - 1.0
 
 
-def _checked_names(observables: Sequence[str], curves: Sequence[str]) -> tuple[list[str], list[str]]:
+def _checked_names(
+    observables: Sequence[str], curves: Sequence[str] | None, clock: TraceClock
+) -> tuple[list[str], list[str]]:
+    """Observables and curves, by default those of the rule of the training; curves of other rules are refused."""
     observables = list_of("observables", observables, str, at_least=1)
+    if curves is None:
+        curves = OF_RULE if clock.has_rule else ("mean_field",)
     curves = list_of("curves", curves, str, different=True)
     for curve in curves:
         choice("curve", curve, CURVES)
-    return observables, curves
-
-
-def _check_curves_of(clock: TraceClock, curves: Sequence[str]) -> None:
-    """Refuse curves of another rule of descent than that of the training."""
-    for curve in curves:
         if (curve in OF_RULE) != clock.has_rule:
             those = OF_RULE if clock.has_rule else [name for name in CURVES if name not in OF_RULE]
             raise InputError(f"expected curves of {clock.words}, {', '.join(those)}, received {curve}; take these")
+    return observables, curves
 
 
 def _over_theory(
