@@ -127,7 +127,7 @@ def test_theory_lies_over_a_trace_on_its_clock() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"optimizer": "adam"}, "curves of Adam.*mean_map, flow"),
+        ({"optimizer": "adam", "curves": ["mean_field"]}, "curves of Adam.*mean_map, flow"),
         ({"init": "uniform"}, "leave curves empty"),
         ({"classes": syn_small(), "observables": OBSERVABLES[:1], "curves": ["closed_form"]}, "one common token"),
         ({"residual": True, "curves": ["modified_decoder"]}, "mean_field with the residual"),
