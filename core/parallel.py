@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import queue
 import signal
 import threading
@@ -10,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import joblib
@@ -110,6 +114,30 @@ def _follow_parent(parent: int, safe_path: str | None) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@cache
+def machine() -> str:
+    """Eight hexadecimal digits that differ between machines, restarts and containers (where process ids differ)."""
+    facts = [platform.node()]
+    with suppress(OSError):
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+        facts.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:8]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process of this machine runs; one that has ended and waits for its parent does not."""
+    with suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+        return state not in (b"Z", b"X")
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # of another user, or no such number
+        return True
+    return True
 
 
 def cores() -> int:

@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 import platform
+import re
 import stat
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -18,6 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.core.errors import InputError, file_path
+from snapdyn.core.parallel import is_running, machine
+
+# Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
+UNFINISHED = re.compile(r"\..+\.([0-9a-f]{8})-(\d+)-\d+\.part", re.DOTALL)
+# After this time an unfinished file of another machine counts as left behind.
+SECONDS_KEPT = 86400.0
+
+# What is no regular file, by its type; everything else is a device.
+SPECIAL = {stat.S_IFDIR: "folder", stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket"}
 
 # What `read_record` raises on a file that exists but cannot be used.
 DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -102,13 +113,7 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        for unfinished in folder.glob(f".*.{platform.node()}-*-*.part"):
-            try:
-                os.kill(int(unfinished.name.split("-")[-2]), 0)
-            except ProcessLookupError:
-                unfinished.unlink(missing_ok=True)
-            except (OSError, ValueError):  # a process of another user, or no such file
-                continue
+        _remove_unfinished(folder)
     except OSError as error:
         raise InputError(
             f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
@@ -122,12 +127,32 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
 
 def _file_behind(path: Path) -> Path:
     """Return the file to write for `path`: `path` itself if it is new or a regular file, its target if it is a link."""
-    if (path.exists() or path.is_symlink()) and not path.is_file():
-        raise InputError(
-            f"expected a file to write to, received {str(path)!r}, which is a folder, a device, a pipe or a link that "
-            "leads to no file; choose another file"
-        )
-    return path.resolve() if path.is_symlink() else path
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except OSError:
+        if os.path.islink(path):
+            raise InputError(
+                f"expected a file to write to, received the link {str(path)!r}, which leads to no file; remove it or "
+                "choose another file"
+            ) from None
+        return path
+    if kind != stat.S_IFREG:
+        received = f"the {SPECIAL.get(kind, 'device')} {str(path)!r}"
+        raise InputError(f"expected a file to write to, received {received}; choose another file")
+    return path.resolve() if os.path.islink(path) else path
+
+
+def _remove_unfinished(folder: Path) -> None:
+    with os.scandir(folder) as entries:
+        unfinished = [(entry.name, match) for entry in entries if (match := UNFINISHED.fullmatch(entry.name))]
+    for name, match in unfinished:
+        with suppress(OSError):
+            if match[1] == machine():
+                left_behind = not is_running(int(match[2]))
+            else:
+                left_behind = time.time() - (folder / name).stat().st_mtime > SECONDS_KEPT
+            if left_behind:
+                (folder / name).unlink()
 
 
 @contextmanager
@@ -155,7 +180,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
     target = _file_behind(target)
-    temporary = target.with_name(f".{target.name}.{platform.node()}-{os.getpid()}-{threading.get_ident()}.part")
+    temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")
     try:
         yield temporary
         os.replace(temporary, target)

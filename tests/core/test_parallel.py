@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from snapdyn.core.parallel import WorkerPool, in_threads
+from snapdyn.core.parallel import WorkerPool, in_threads, is_running
 
 PARENT = """
 import os, sys, time
@@ -53,6 +54,22 @@ def test_workers_leave_signals_to_their_parent() -> None:
         assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(timeout=120) == "1"
     finally:
         pool.shutdown(kill_workers=True)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_process_that_has_ended_does_not_run() -> None:
+    """Assert that this process runs, and that one that has ended does not, before and after its parent has seen it."""
+    assert is_running(os.getpid())
+    child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.read()
+    deadline = time.monotonic() + 60
+    while is_running(child.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.wait()
+    child.stdout.close()
+    assert not is_running(child.pid)
 
 
 @pytest.mark.slow

@@ -86,7 +86,7 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
     if (
         theory.system in (MeanField, FiniteLengthMeanField)
         and "common_probability" not in theory.free
-        and (not theory.clock.has_rule)
+        and not theory.clock.has_rule
     ):
         for length in LENGTHS:
             finite = None if math.isinf(length) else int(length)
@@ -96,11 +96,10 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
                 yield words, replace(problem, theory=replace(theory, system=system, seq_len=finite))
     if theory.knows_steps and problem.knows_length and theory.system in (MeanField, FiniteLengthMeanField):
         rule, words = ("sgd", "gradient descent") if theory.clock.has_rule else ("adam", "Adam")
-        clock = (
-            {"optimizer": rule} if theory.clock.has_rule else {"optimizer": rule, "momentum": 0.0, "rate_factor": 1.0}
-        )
         system = FiniteLengthMeanField if theory.clock.has_rule and theory.seq_len else MeanField
-        other = _with_clock(replace(problem, theory=replace(theory, system=system)), **clock)
+        other = _with_clock(
+            replace(problem, theory=replace(theory, system=system)), optimizer=rule, momentum=0.0, rate_factor=1.0
+        )
         given = theory.values(answer.x)
         kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
         yield words, replace(other, starts=starts_of(other, kept))
@@ -130,7 +129,7 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
 
 
 def _with_clock(problem: Problem, **changed: Any) -> Problem:
-    """The problem with another momentum or schedule of the trace."""
+    """The problem with another momentum, rule or schedule of the trace."""
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
     clock = replace(theory.clock, **changed)

@@ -190,23 +190,22 @@ CLAIM = Claim(
     title="With Adam's long memory the rarest distinct token wins",
     statement=(
         "Adam (0.9, 0.999) on both layers, equal priors, attention not much slower than the decoder: the frequent "
-        "distinct token of a class loses its lead (at most 10 % is left), and with few classes and outputs the order "
-        "is reversed (at most 5 % is left): the rarest distinct token ends on top. The cause is the second moment of "
-        "the decoder, which remembers the large early gradients of frequent tokens: when attention is equal, their "
+        "distinct token of a class loses its lead: at most 10 % is left, with few classes and outputs at most 5 %, and "
+        "on three classes the order is reversed: the rarest distinct token ends on top. The cause is the second moment "
+        "of the decoder, which remembers the large early gradients of frequent tokens: when attention is equal, their "
         "rows of Y grow more slowly, y_l' in proportion to f_l/sqrt(v_l)."
     ),
     latex=r"\ln\frac{c_{\max}}{c_{\min}}\to\text{below }0,\qquad \dot y_l\propto f_l/\sqrt{v_l}",
     conditions=(
         "equal priors, beta2 = 0.999 and eta_Y from 0.006 to 0.015: eta_Y/(1 - beta2) from 6 to 15; until eta_Y k = 40",
         "attention keeps up with the decoder: (eta_Y/eta_Z) ln(largest/smallest P of a class) <= 4, eta_Z/eta_Y <= 2",
-        "reversed: at most 5 classes, V at most 200, eta_Y >= 0.01",
+        "at most 5 % left: at most 5 classes, V at most 200, eta_Y >= 0.01",
     ),
     conclusion=(
         "The frequent token loses its lead where attention keeps up with the decoder; at eta_Y/eta_Z = 100 it keeps "
         "{eta_Y/eta_Z = 100:.0%}. The lead is reversed if the decoder's v remembers: with this memory alone the lead "
         "becomes {beta2 = 0.999 of Y alone:.2f} on three classes. Without it, or with v of Y set to 0 every 20 "
-        "updates, tokens are equal to 10 % of the lead; interventions on the rule of z change nothing. With many "
-        "classes or outputs often only equality is left. In large steps (rates near 1) which token wins is chance."
+        "updates, tokens are equal to 10 % of the lead. With sign descent on z the lead is reversed as well."
     ),
     expected="conditional",
     properties=(
