@@ -33,8 +33,8 @@ CAPTION = (
     "mean over seeds. Common tokens lose attention at every rate, and a larger rate gives sparser attention at "
     "iteration 48. Which distinct token wins depends on the rate: Adam divides by the size of the gradient, so rare "
     "tokens move as fast as frequent ones, and the most frequent token leads at rate 1 only, there in most seeds "
-    "(375 of 400). For long sequences the mean map predicts the winner; at T = 128 finite length is a bias that moves "
-    "it (figure5-winner)."
+    "(375 of 400). For long sequences the mean map predicts a clear winner; at T = 128 finite length is a bias "
+    "that moves it (figure5-winner)."
 )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import math
 import zipfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         ) from error
 
 
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 COPIES = 4.0  # of an array, while a table or a trace is made from it
 
 
@@ -72,17 +74,23 @@ def read_npz(path: Path, wanted: Collection[str] | None = None) -> dict[str, NDA
     ------
     InputError
         The file is damaged, or holds anything but plain arrays; or the sizes that it declares do not fit into the free
-        memory or are larger than those of its content.
+        memory or differ from those of its content.
     """
     try:
-        with zipfile.ZipFile(path) as packed, np.load(path, allow_pickle=False) as archive:
-            chosen = [name for name in archive.files if wanted is None or name in wanted]
-            sizes = {each.filename.removesuffix(".npy"): each.file_size for each in packed.infolist()}
-            require_memory(f"the arrays of {path.name}", COPIES * sum(sizes[name] for name in chosen), "fewer numbers")
-            arrays = {name: archive[name] for name in chosen}
-        if not all(isinstance(each, np.ndarray) for each in arrays.values()):
-            raise ValueError("a member is no array")
-        return arrays
+        with zipfile.ZipFile(path) as archive:
+            members = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+            chosen = {name: each for name, each in members.items() if wanted is None or name in wanted}
+            # zipfile reads no more of a member than its declared size, however much the compressed data expand to.
+            size = sum(each.file_size for each in chosen.values())
+            require_memory(f"the arrays of {path.name}", COPIES * size, "fewer numbers")
+            for each in chosen.values():
+                with archive.open(each) as file:
+                    _check_header(file, each.file_size)
+            arrays = {}
+            for name, each in chosen.items():
+                with archive.open(each) as file:
+                    arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+            return arrays
     except InputError:
         raise
     except Exception as error:  # zipfile, zlib and numpy raise errors of many kinds for damaged files
@@ -96,3 +104,11 @@ def npz_names(path: Path) -> list[str]:
     """Names of the arrays of an npz file that `read_npz` has read."""
     with zipfile.ZipFile(path) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _check_header(file: IO[bytes], size: int) -> None:
+    """Check that an array has `size` bytes by its header, as in the file: numpy allocates what the header declares."""
+    shape, _, dtype = HEADERS[np.lib.format.read_magic(file)](file)
+    declared = file.tell() + math.prod(shape) * dtype.itemsize
+    if declared != size or dtype.hasobject:
+        raise ValueError(f"an array of {dtype} declares {declared} bytes with its header, and has {size}")

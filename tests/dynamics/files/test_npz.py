@@ -30,6 +30,7 @@ def member(*shape: int, dtype: str = "<f8", content: bytes = b"") -> bytes:
 MEMBERS = {
     "16 TB declared": member(2 * 10**12),
     "more declared than held": member(20, content=bytes(16)),
+    "less declared than held": member(2, content=bytes(24)),
     "negative sizes": member(-2, -3, content=bytes(48)),
     "objects": member(2, dtype="|O", content=bytes(16)),
     "a long header": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535,
