@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xarray
@@ -119,6 +119,7 @@ class CheckSection(Section):
     start: Rows | None = None
     seq_len: int | None = None
     momentum: float = 0.0
+    optimizer: str | dict[str, Any] | None = None
     rungs: list[str] | Literal["all"] = Field(default_factory=list)
 
 

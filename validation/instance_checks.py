@@ -15,9 +15,10 @@ from snapdyn import analytic
 from snapdyn.core.errors import InputError, choice, instance, list_of, optional_function, positive, printable, visible
 from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics.classes.table import SequenceClasses
+from snapdyn.dynamics.rules import GradientDescent, Optimizer, optimizer_as_json
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.measured import Measured
-from snapdyn.validation.properties import Property, Reading
+from snapdyn.validation.properties import Property, Reading, Requirement
 from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
 from snapdyn.validation.search.box import Box
@@ -32,6 +33,14 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 DECIDING = "mean field"
 # t_end of a check without one, in units of the time t0 of the rarest class.
 HORIZON = 100.0
+# t_end of a check under another rule without one, in updates times eta_Y: the order of tokens has settled by then.
+HORIZON_OF_RULES = 40.0
+GRADIENT_DESCENT = Requirement(
+    "gradient descent",
+    "layers with another rule: 0",
+    lambda i: sum(not isinstance(rule, GradientDescent) for rule in i.rules) or 1,
+    at_most=0,
+)
 # In a text: "24 hold, 1 fails, 20 are outside their conditions".
 SPOKEN: dict[Status, tuple[str, str]] = {
     "holds": ("holds", "hold"),
@@ -292,6 +301,7 @@ def check(
     start: ArrayLike | None = None,
     seq_len: int | None = None,
     momentum: float = 0.0,
+    optimizer: Optimizer | None = None,
     rungs: Sequence[str] | Literal["all"] = (),
     progress: Callable[[int, int, str], None] | None = None,
 ) -> InstanceReport:
@@ -300,6 +310,10 @@ def check(
     Statements about the flow are decided in the full mean field; statements about a part of it (the decoder alone, the
     overlaps, counts of steps) on the rung on which they are stated. Settings, versions and conditions go into the
     report.
+
+    With `optimizer`, statements about the flow of gradient descent are outside their conditions; where they are about
+    attention in the mean field, they are measured all the same, on the mean map of this rule (descent on the
+    expectation, whole updates), and the answer says whether they hold there and which claim says why.
 
     Parameters
     ----------
@@ -310,7 +324,8 @@ def check(
     eta_Z : float
         Learning rate of attention per batch-size-1 step.
     t_end : float, optional
-        Last time, batch-size-1 steps; default 100 t0 of the rarest class, t0 the end of the transition.
+        Last time, batch-size-1 steps; default 100 t0 of the rarest class, t0 the end of the transition. With a rule such
+        as Adam, updates; default 40/eta_Y.
     only : str or iterable of str, optional
         Ids or groups of claims; default all.
     start : (Q, M) array, optional
@@ -319,6 +334,8 @@ def check(
         Number of contextual tokens T-1; default infinite.
     momentum : float
         Heavy-ball momentum mu in [0, 1): the flows run on the clock t/(1-mu).
+    optimizer : str, rule of descent or pair of rules, optional
+        As in `snapdyn.sgd`: "adam", `snapdyn.Adam(beta2=0.99)`, or (rule of Y, rule of z). Default: gradient descent.
     rungs : sequence of str or "all"
         Further rungs of the ladder on which to answer, for example "modified decoder".
     progress : callable, optional
@@ -354,7 +371,7 @@ def check(
     given: Instance | dict[str, float]
     if isinstance(classes, Mapping):
         given = _parameters(classes, entries)
-        if any(value is not None for value in (eta_Y, eta_Z, t_end, start, seq_len)) or momentum:
+        if any(value is not None for value in (eta_Y, eta_Z, t_end, start, seq_len, optimizer)) or momentum:
             raise InputError(
                 "expected the parameters of a theory alone, received arguments of sequence classes beside them; put "
                 "rates and times into the mapping"
@@ -364,10 +381,11 @@ def check(
         instance("classes", classes, SequenceClasses, advice)
         if eta_Y is None or eta_Z is None:
             raise InputError(f"expected eta_Y and eta_Z, received {eta_Y} and {eta_Z}; give both learning rates")
-        if t_end is None:
-            require_dense(classes)  # before the priors of all classes are made
-            t_end = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y))
-        given = Instance.of(classes, eta_Y, eta_Z, t_end, start, seq_len, momentum)
+        require_dense(classes)  # before the priors of all classes are made
+        of_descent = HORIZON * _last_transition(classes, positive("eta_Y", eta_Y)) if t_end is None else t_end
+        given = Instance.of(classes, eta_Y, eta_Z, of_descent, start, seq_len, momentum, optimizer)
+        if given.rules and t_end is None:
+            given = Instance.of(classes, eta_Y, eta_Z, HORIZON_OF_RULES / eta_Y, start, seq_len, momentum, optimizer)
     answers: list[InstanceResult] = []
     finished = 0
     try:
@@ -426,6 +444,7 @@ def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
         "start": "0" if given.start is None else "given",
         "seq_len": "infinite" if given.seq_len is None else given.seq_len,
         "momentum": given.momentum,
+        **({"optimizer": optimizer_as_json(given.rules)} if given.rules else {}),
         "versions": library_versions(),
     }
 
@@ -433,6 +452,12 @@ def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
 def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, float]) -> list[InstanceResult]:
     """Answers of a claim: on the rung that decides, and on each of `rungs` on which the claim has properties."""
     speaking = [prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(given)]
+    rules = given.rules if isinstance(given, Instance) else None
+    if speaking and isinstance(given, Instance) and entry.of_rule == "own" and not rules:
+        words = "it speaks of another rule than gradient descent: give optimizer, for example optimizer='adam'"
+        return [InstanceResult(entry, "not applicable", words)]
+    if rules and entry.of_rule == "gradient descent":
+        speaking = [_of_gradient_descent(prop) for prop in speaking]
     if not speaking:
         return [InstanceResult(entry, "not applicable", f"it speaks of {entry.domain or 'named settings'}")]
     speaking = [prop for prop in speaking if _contains(prop, given)] or speaking
@@ -453,6 +478,12 @@ def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict
 def _most_serious(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
     answers = (_on_property(entry, prop, given) for prop in properties)
     return min(answers, key=lambda result: STATUSES.index(result.status))
+
+
+def _of_gradient_descent(prop: Property) -> Property:
+    """The property for an instance with other rules, whose run only a measure in the mean field makes."""
+    requirement = replace(GRADIENT_DESCENT, defining=prop.rung != DECIDING)
+    return replace(prop, conditions=(requirement, *prop.conditions))
 
 
 def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
@@ -482,6 +513,8 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
         status, reason = "outside", f"it requires {_in_words(unmet)}"
         if measured is not None:
             reason += f". There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}"
+        if entry.under_rules and any(condition.name == GRADIENT_DESCENT.name for condition in unmet):
+            reason += f". {entry.under_rules}"
     elif measured is None:
         failure = given.runs.get(FAILURE, "its solver gave up") if isinstance(given, Instance) else "no number"
         status, reason = "undecided", trouble or f"the run failed ({failure})"

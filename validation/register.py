@@ -28,6 +28,8 @@ from snapdyn.validation.register_folder import register_in_use
 Verdict = Literal["holds", "corrected", "conditional", "refuted"]
 # How a claim is known, from the strongest to the weakest.
 Grade = Literal["proved", "certified", "searched", "measured"]
+# Runs under which rules of descent a claim is about: "own" claims name theirs and run it.
+OfRule = Literal["gradient descent", "any", "own"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
 
 
@@ -118,6 +120,12 @@ class Claim:
         Chapter of the register that the claim belongs to; empty for others.
     file : str
         The user's file that the claim was loaded from; empty for others.
+    of_rule : "gradient descent", "any" or "own"
+        Under which rules of descent the statement speaks of a run: gradient descent with or without momentum; every
+        rule, for a statement that is about no run, such as one about overlaps; or the rule that the claim itself names,
+        in whose place its measure takes the `rules` of an instance.
+    under_rules : str
+        What is known of the statement under other rules, such as Adam: a sentence for `snapdyn.check`.
 
     Raises
     ------
@@ -155,9 +163,11 @@ class Claim:
     run: Callable[[Evidence], None] | None = None
     chapter: str = ""
     file: str = field(default_factory=file_being_loaded)
+    of_rule: OfRule = "gradient descent"
+    under_rules: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("id", "source", "title", "statement", "latex", "conclusion"):
+        for name in ("id", "source", "title", "statement", "latex", "conclusion", "under_rules"):
             text(name, getattr(self, name))
         for name in ("conditions", "proved", "certified", "findings"):
             object.__setattr__(self, name, tuple(list_of(name, getattr(self, name), str)))
@@ -168,6 +178,7 @@ class Claim:
         if self.headline is not None:
             instance("headline", self.headline, Headline, "give a Headline, or None")
         choice("the expected verdict", self.expected, get_args(Verdict))
+        choice("of_rule", self.of_rule, get_args(OfRule))
         if self.grade is None:
             searched = any(prop.domain is not None for prop in self.properties)
             object.__setattr__(self, "grade", "searched" if searched else "measured")

@@ -24,6 +24,7 @@ from snapdyn.core.errors import (
 )
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.integration.request import LATEST_TIME
+from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
 
 ARRAYS = {"P": float, "query": np.int64, "weights": float, "next_token": np.int64, "start": float}
 
@@ -70,6 +71,9 @@ class Instance:
         Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
     solver : str
         Method of `integrate` for the flows; empty: the one that suits the instance.
+    optimizer : rule, pair of rules or None
+        Rule of descent, or (rule of Y, rule of z), which `rules` gives as a pair; times then count its updates. None:
+        gradient descent with `momentum`, and so is a `GradientDescent` of both layers.
 
     Raises
     ------
@@ -99,6 +103,7 @@ class Instance:
     seq_len: int | None = None
     momentum: float = 0.0
     solver: str = ""
+    optimizer: Optimizer | None = None
     # Runs of this instance by what was asked for, so that several statements share one.
     runs: dict[Any, Any] = field(default_factory=dict, repr=False, init=False)
 
@@ -127,6 +132,21 @@ class Instance:
         if self.seq_len is not None:
             store("seq_len", whole("seq_len", self.seq_len, 1))
         store("momentum", fraction("momentum", self.momentum))
+        if self.optimizer is not None:
+            of_Y, of_z = rules_of_layers(self.optimizer, self.momentum)
+            is_plain = of_Y == of_z and isinstance(of_Y, GradientDescent)
+            store("momentum", of_Y.momentum if is_plain else 0.0)  # type: ignore[attr-defined]
+            store("optimizer", None if is_plain else (of_Y, of_z))
+            if self.rules and self.seq_len is not None:
+                raise InputError(
+                    f"expected seq_len=None with optimizer={optimizer_as_json(self.rules)!r}, received {self.seq_len}; "
+                    "leave it out: the mean map of a rule is that of infinitely long sequences"
+                )
+
+    @property
+    def rules(self) -> tuple[DescentRule, DescentRule] | None:
+        """Rules of Y and of z; None for gradient descent with one momentum."""
+        return self.optimizer  # type: ignore[return-value]
 
     @staticmethod
     def of(
@@ -137,6 +157,7 @@ class Instance:
         start: ArrayLike | None = None,
         seq_len: int | None = None,
         momentum: float = 0.0,
+        optimizer: Optimizer | None = None,
     ) -> Instance:
         """Instance of a user's classes; arguments as the attributes."""
         instance("classes", classes, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
@@ -154,6 +175,7 @@ class Instance:
             start=None if start is None else classes.check_z(start),
             seq_len=seq_len,
             momentum=momentum,
+            optimizer=optimizer,
         )
         _require_resolvable(made)
         made.__dict__["classes"] = classes
@@ -234,7 +256,9 @@ class Instance:
         entries = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if isinstance(value, np.ndarray):
+            if entry.name == "optimizer" and self.rules:
+                entries[entry.name] = optimizer_as_json(self.rules)
+            elif isinstance(value, np.ndarray):
                 entries[entry.name] = value.tolist()
             elif entry.name != "runs" and value is not None and value != entry.default:
                 entries[entry.name] = value

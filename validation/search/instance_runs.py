@@ -12,7 +12,9 @@ from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.integration.request import log_times
+from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
+from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.rungs.run import (
     EXACT,
@@ -87,7 +89,8 @@ def flow(
     instance : Instance
         The instance.
     rung : str
-        MEAN_FIELD, for the instance's length of sequences, or EXACT.
+        MEAN_FIELD, for the instance's length of sequences, or EXACT. For an instance with `rules`, MEAN_FIELD is the
+        mean map of these rules, recorded after whole updates, and there is no EXACT.
     saves : int
         Number of saved times, evenly spaced in ln t.
     residual : bool
@@ -117,6 +120,8 @@ def _run(
     options: dict[str, Any],
 ) -> Trajectory | None:
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
+    if instance.rules:
+        return _run_of_rules(instance, rung, times, residual, options)
     dependent = rung == EXACT and instance.eigenvalues[0] <= 1e-12
     if dependent or (residual and instance.seq_len is not None):
         return None
@@ -152,3 +157,22 @@ def _run(
     except RuntimeError as error:
         instance.runs.setdefault(FAILURE, str(error))
         return None
+
+
+def _run_of_rules(
+    instance: Instance, rung: str, times: Floats, residual: bool, options: dict[str, Any]
+) -> Trajectory | None:
+    """The mean map of the rules of an instance, after the whole numbers of updates next to `times`."""
+    if rung != MEAN_FIELD:
+        return None
+    system = MeanField(
+        instance.classes, instance.eta_Y, instance.eta_Z, instance.start, residual, optimizer=instance.rules or "sgd"
+    )
+    updates = np.unique(np.maximum(1, times.round())).astype(np.int64)
+    require_affordable("the updates of a rule", float(updates[-1]) * system.multiplications)
+    run = descend(system, int(updates[-1]), 1.0, record=updates, save_decoder=options.get("save_decoder", False))
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
+    if not run.success:
+        instance.runs.setdefault(FAILURE, run.message)
+    return run if run.success else None

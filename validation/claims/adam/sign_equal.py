@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.rules import Optimizer
+from snapdyn.dynamics.rules import Optimizer, SignDescent
 from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.language import (
     ZERO_START,
@@ -59,6 +59,10 @@ def step_over_ratio(instance: Instance) -> float:
 
 CONDITIONS = (
     Requirement(
+        "sign descent of both layers", "layers with another rule: 0",
+        lambda i: sum(not isinstance(rule, SignDescent) for rule in i.rules or ()), at_most=0,
+    ),
+    Requirement(
         "steps below the smallest ratio", "eta_Z c_max/c_min <= 0.1 in classes of three tokens or more",
         step_over_ratio, at_most=0.1,
     ),
@@ -78,11 +82,11 @@ LARGE_STEPS = Instance.of(
 )
 
 
-def distance(instance: Instance, speed: float = 2.0, optimizer: Optimizer = "sign") -> Measured:
+def distance(instance: Instance, speed: float = 2.0, optimizer: Optimizer = SignDescent.name) -> Measured:
     """Largest |ln(c_max/c_min) - law| of all classes and updates, in steps eta_Z; the first gradient of z is 0."""
     N = updates_of(instance)
     run = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, N, None, optimizer=optimizer,
+        instance.classes, instance.eta_Y, instance.eta_Z, N, None, optimizer=instance.rules or optimizer,
         record=np.unique(np.linspace(0, N, 200).round().astype(int)), reduce=False,
     )  # fmt: skip
     worst, k = 0.0, np.maximum(0, run.t - 1)
@@ -110,6 +114,7 @@ def steps_map(level: str) -> Map:
 
 CLAIM = Claim(
     "sign-equal",
+    of_rule="own",
     source="own; Fig. 5, rules of descent",
     title="Sign descent makes the distinct tokens of a class equal",
     statement=(

@@ -31,7 +31,9 @@ def drift(instance: Instance, rung: str) -> Measured | None:
     run = flow(instance, rung, 20, method="compiled")
     if run is None:
         return None
-    return over_rounding(instance, rung, run, max(np.max(values) for values in run.invariants.values()))
+    # Under an adaptive rule the run itself has no invariants.
+    sums = [float(np.max(values)) for values in run.invariants.values()] or [float(np.abs(run.z.sum(axis=-1)).max())]
+    return over_rounding(instance, rung, run, max(sums))
 
 
 def over_rounding(instance: Instance, rung: str, run: Trajectory, sums: float) -> Measured:

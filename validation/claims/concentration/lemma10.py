@@ -73,6 +73,7 @@ def map_of_second_inequality(level: str) -> Map:
 
 CLAIM = Claim(
     "lemma10",
+    of_rule="any",
     source="Lemma 10, Eqs. (58)-(59)",
     title="The counts of a class stay within sqrt(N ln(2/delta)) of their mean",
     statement=(

@@ -40,6 +40,7 @@ def trained_counts(length: int) -> Floats:
 
 CLAIM = Claim(
     "lemma18",
+    of_rule="any",
     source="Lemma 18, Eqs. (134)-(138)",
     title="Token frequencies of finite sequences concentrate like 1/sqrt(T)",
     statement="The frequency of a token among the T-1 contextual tokens is within sqrt(ln(2/delta)/(2(T-1))) of P(l|n) "

@@ -121,6 +121,7 @@ POSSIBLE = overlap_property(
 
 CLAIM = Claim(
     "assumption2",
+    of_rule="any",
     source="Assumption 2, Eq. (93)",
     title="V >> K^2 is enough for Assumption 2 (weak correlation)",
     statement=(

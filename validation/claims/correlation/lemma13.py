@@ -31,6 +31,7 @@ def largest_overlap(instance: Instance, bound: Callable[[Floats], Floats | float
 
 CLAIM = Claim(
     "lemma13",
+    of_rule="any",
     source="Lemma 13, Eq. (74)",
     title="Every overlap is at most |lambda_1|",
     statement="max |E_ij| <= |lambda_1(E)|.",

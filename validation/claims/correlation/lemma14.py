@@ -33,6 +33,7 @@ def residual(
 
 CLAIM = Claim(
     "lemma14",
+    of_rule="any",
     source="Lemma 14, Eqs. (75)-(77)",
     title="E' has the eigenvectors of E, and the eigenvalues lambda_i/(1+lambda_i)",
     statement=(

@@ -32,6 +32,7 @@ def largest_of_e_prime(
 
 CLAIM = Claim(
     "lemma15",
+    of_rule="any",
     source="Lemma 15, Eqs. (78), (90)",
     title="The eigenvalues of E' are at most |lambda_1|/(1-|lambda_1|)",
     statement=(

@@ -70,6 +70,7 @@ def by_distance(instance: Instance, distances: Callable[[Floats], Floats] = to_t
 
 CLAIM = Claim(
     "lemma16",
+    of_rule="any",
     source="Lemma 16, Eq. (79)",
     title="The diagonal of E' is never positive",
     statement=(

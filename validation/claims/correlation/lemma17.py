@@ -77,6 +77,7 @@ ANY_ENTRY = overlap_property(
 
 CLAIM = Claim(
     "lemma17",
+    of_rule="any",
     source="Lemma 17, Eq. (80)",
     title="E' is E to leading order",
     statement=(

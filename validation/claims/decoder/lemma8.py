@@ -53,6 +53,7 @@ def size_of_omega_0(instance: Instance, exponent: float = 0.99) -> Measured:
 
 CLAIM = Claim(
     "lemma8",
+    of_rule="any",
     source="Lemma 8, Eqs. (50)-(51)",
     title="exp(u) = (V-1) u has a root close to 0 and one close to ln V",
     statement=(

@@ -102,6 +102,7 @@ def one_step(length: int) -> Measured:
 
 CLAIM = Claim(
     "lemma1",
+    of_rule="any",
     source="Lemma 1, Eqs. (2)-(4)",
     title="The gradient of the loss in Y and Z is that of (3)-(4)",
     statement="The ascent direction of log softmax(Y^T f)[next] is f (x - alpha)^T for Y and "

@@ -88,6 +88,7 @@ def sampled_mean(length: int) -> Measured:
 
 CLAIM = Claim(
     "lemma2",
+    of_rule="any",
     source="Lemma 2, Eqs. (5)-(6)",
     title="Attention of long sequences tends to c_n",
     statement="As T grows, the attended token frequencies X^T b tend to c_n with c_n[l] proportional to "

@@ -1,0 +1,90 @@
+"""What Adam conserves: the row sums of its steps, weighted by sqrt(v) + epsilon."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from snapdyn.dynamics import Adam, sgd
+from snapdyn.validation.claims._shared import WIDEST, by_query
+from snapdyn.validation.claims.adam.adam_gain import overlap_of
+from snapdyn.validation.claims.attention._shared import along
+from snapdyn.validation.claims.language import (
+    EPS,
+    MEAN_FIELD,
+    OVERLAPPING,
+    SEVERAL_CLASSES,
+    Claim,
+    Instance,
+    Measured,
+    Property,
+)
+
+UPDATES = 30
+RULES = (Adam(), Adam(0.0, 0.9, 1e-8), Adam(0.5, 0.99, 1e-4))
+DOMAIN = replace(
+    WIDEST,
+    name="classes with Adam on attention",
+    num_classes=(2, 8),
+    num_common=(1, 3),
+    vocab_size=(2, 10**4),
+    ratio=(1e-3, 10.0),
+    horizon=(1.0, 1.0),
+    eta_Y=(1e-3, 1.0),
+    shared_next_tokens=True,
+)
+
+
+def weighted_sums(instance: Instance, weighted: bool = True) -> Measured | None:
+    """Largest row sum of (sqrt(vhat) + epsilon) times a step of z, over the sum of the sizes of its terms.
+
+    The steps are those of training on the expectation; v is made of the gradients by dense linear algebra at the states
+    before them.
+    """
+    rule = RULES[instance.number % len(RULES)]
+    run = sgd(
+        instance.classes, instance.eta_Y, instance.eta_Z, UPDATES, None, optimizer=rule, reduce=False, save_decoder=True
+    )
+    v, worst = np.zeros_like(run.z[0]), 0.0
+    for k, (_, f, g) in enumerate(along(run, instance, MEAN_FIELD)):
+        if k == UPDATES:
+            break
+        of_classes = instance.prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))
+        v = rule.beta2 * v + (1 - rule.beta2) * by_query(instance, of_classes) ** 2
+        weights = np.sqrt(v / (1 - rule.beta2 ** (k + 1))) + rule.epsilon if weighted else np.ones_like(v)
+        steps = weights * (run.z[k + 1] - run.z[k])
+        if k > 0:  # the first gradient of z is 0
+            sizes = np.maximum(np.abs(steps).sum(axis=1), 1e-300)
+            worst = max(worst, float((np.abs(steps.sum(axis=1)) / sizes).max()))
+    # The terms of the gradient of z cancel to a share overlap/V of their size, when the decoder has just started.
+    return Measured(worst, at_most=1e-6, error=1e3 * EPS * instance.vocab_size / overlap_of(instance))
+
+
+CLAIM = Claim(
+    "adam-conserved",
+    source="own; Lemma 1, rules of descent",
+    title="Under Adam row sums of Z are not conserved, only those of its steps times sqrt(v)",
+    statement=(
+        "Adam on attention, any rule of Y, on the expectation: at every update the steps of the logits of a query, each "
+        "times sqrt(v) + epsilon of its own coordinate, sum to 0. Plain row sums of Z, which gradient descent "
+        "conserves, change; the weighted ones are conserved while v stands still."
+    ),
+    latex=r"\sum_l\big(\sqrt{\hat v_{ml}}+\varepsilon\big)\,\Delta z_{ml}=0",
+    conditions=("T infinite; gradients of z that are not rounding: two or more classes that overlap",),
+    conclusion=(
+        "Exact: a step times sqrt(v) + epsilon is eta_Z times the mean of past gradients, and each of these has row "
+        "sum 0, as Lemma 1 says. So what one token gains is not what others lose: a token whose gradient was small "
+        "moves as far as one whose gradient was large."
+    ),
+    properties=(
+        Property(
+            "weighted row sum of a step of Z over the sizes of its terms",
+            "descent with a rule",
+            weighted_sums,
+            DOMAIN,
+            conditions=(SEVERAL_CLASSES, replace(OVERLAPPING, at_least=1e-2)),
+            controls={"wrong theory: plain row sums": partial(weighted_sums, weighted=False)},
+            evaluations=(100, 2000),
+        ),
+    ),
+)
