@@ -99,23 +99,27 @@ def claim_svg(picture: Picture) -> str:
     """
     with house_style(TEXT_SIZES):
         figure = new_figure(WIDTH, PLOT_HEIGHT)
-        axes = figure.subplots()
-        axes.set(xlabel=in_lines(picture.xlabel), ylabel=in_lines(picture.ylabel, TALL), xscale=picture.xscale)
-        _set_yscale(axes, picture)
-        axes.grid(True)
-        bound_dashes = cycle(("--", "-.", (0, (1, 1))))
-        for line in picture.lines:
-            dashes = {"linestyle": next(bound_dashes)} if line.kind == "bound" else {}
-            _plot(axes, line, picture, dashes)
-        readable_axis(axes.xaxis, axes.get_xlim())
-        readable_axis(axes.yaxis, axes.get_ylim())
-        for row, (label, x) in enumerate(picture.verticals):
-            axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
-            # Above the axes, clear of the lines; alternate rows keep neighbours apart.
-            label_above(axes, x, as_mathtext(label), xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
+        draw_picture(figure.subplots(), picture)
         legend_above(figure, loc="outside lower center", most_columns=2, grow=True)
         labels = ", ".join(line.label for line in picture.lines)
         return inline_svg(figure, f"{picture.ylabel} against {picture.xlabel}: {labels}")
+
+
+def draw_picture(axes: Axes, picture: Picture) -> None:
+    """Draw a claim's picture as `claim_svg` says, without its legend."""
+    axes.set(xlabel=in_lines(picture.xlabel), ylabel=in_lines(picture.ylabel, TALL), xscale=picture.xscale)
+    _set_yscale(axes, picture)
+    axes.grid(True)
+    bound_dashes = cycle(("--", "-.", (0, (1, 1))))
+    for line in picture.lines:
+        dashes = {"linestyle": next(bound_dashes)} if line.kind == "bound" else {}
+        _plot(axes, line, picture, dashes)
+    readable_axis(axes.xaxis, axes.get_xlim())
+    readable_axis(axes.yaxis, axes.get_ylim())
+    for row, (label, x) in enumerate(picture.verticals):
+        axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
+        # Above the axes, clear of the lines; alternate rows keep neighbours apart.
+        label_above(axes, x, as_mathtext(label), xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
 
 
 def _set_yscale(axes: Axes, picture: Picture) -> None:

@@ -34,6 +34,7 @@ from snapdyn.figures import (
     figure_orders,
     figure_phase,
     figure_transition,
+    figure_winner,
 )
 from snapdyn.figures.declaration import FigureEntry, listed, value_text
 from snapdyn.figures.output import DEFAULT_FORMATS, DrawnFigure, file_names, formats_of, write_figure
@@ -67,6 +68,7 @@ _MODULES = (
     figure_orders,
     figure_maps,
     figure_phase,
+    figure_winner,
 )
 FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(FigureEntry.from_module, _MODULES))
 

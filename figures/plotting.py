@@ -10,6 +10,8 @@ import numpy as np
 from snapdyn.core.errors import InputError, choice, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics import SequenceClasses, Trajectory
 from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_named, curve_names
+from snapdyn.figures.claim_pictures import draw_picture
+from snapdyn.figures.heat_maps import draw_map
 from snapdyn.figures.panels import fit_texts, legend_above
 from snapdyn.figures.style import (
     LINE_STYLES,
@@ -23,6 +25,7 @@ from snapdyn.figures.style import (
     text_scale,
 )
 from snapdyn.validation import Fit, InstanceReport, Ladder
+from snapdyn.validation.pictures import Map, Picture
 
 if TYPE_CHECKING:
     import xarray
@@ -41,13 +44,14 @@ def plot(
 
     Parameters
     ----------
-    thing : Trajectory, list of Trajectory, InstanceReport, Ladder, Fit or xarray.Dataset
+    thing : Trajectory, list of Trajectory, InstanceReport, Ladder, Fit, Map, Picture or xarray.Dataset
         A list of runs on the same times (seeds) is drawn as median and 10-90 % band. A dataset is the result of a sweep
-        or of a comparison.
+        or of a comparison. A Map or a Picture is that of a claim: ``sd.validation.CLAIMS["adam-winner"].map("quick")``.
     what : str, optional
         Trajectory: "attention", "entropy", "loss", "relative_gain", "growth_factor", or the name of a value of a user's
-        own system. Report: "margins". Fit: "profiles". "margins" and "profiles" may be left out. Ladder: an observable,
-        such as "z". Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such as "entropy 0".
+        own system. Report: "margins". Fit: "profiles". Map: "map". Picture: "picture". These four may be left out.
+        Ladder: an observable, such as "z". Sweep: a variable, drawn as a phase diagram. Comparison: an observable, such
+        as "entropy 0".
     ax : matplotlib Axes, optional
         Default: new axes of one column's width, from matplotlib.pyplot.
     style : str, path or mapping, optional
@@ -149,6 +153,10 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
         return _draw_report, ["margins"]
     if isinstance(thing, Fit):
         return _draw_profiles, ["profiles"]
+    if isinstance(thing, Map):
+        return _draw_map, ["map"]
+    if isinstance(thing, Picture):
+        return _draw_picture, ["picture"]
     if isinstance(thing, Ladder):
         return _draw_ladder, [str(name) for name in thing.gaps.observable.values]
     if isinstance(thing, xarray.Dataset):
@@ -159,9 +167,19 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(run, Trajectory) for run in thing):
         return draw_runs, None
     raise InputError(
-        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, a Fit, or the dataset of a sweep or a "
-        f"comparison to plot, received {shown(thing)}; give one of these"
+        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, a Fit, a Map, a Picture, or the dataset of "
+        f"a sweep or a comparison to plot, received {shown(thing)}; give one of these"
     )
+
+
+def _draw_map(axes: Axes, map: Map, what: str) -> None:
+    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.25)}
+    axes.legend(handles=draw_map(axes, map), fontsize=note_size(), **below)
+
+
+def _draw_picture(axes: Axes, picture: Picture, what: str) -> None:
+    draw_picture(axes, picture)
+    axes.legend(fontsize=note_size())
 
 
 def _draw_report(axes: Axes, report: InstanceReport, what: str) -> None:

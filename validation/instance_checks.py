@@ -324,8 +324,8 @@ def check(
     eta_Z : float
         Learning rate of attention per batch-size-1 step.
     t_end : float, optional
-        Last time, batch-size-1 steps; default 100 t0 of the rarest class, t0 the end of the transition. With a rule such
-        as Adam, updates; default 40/eta_Y.
+        Last time, batch-size-1 steps; default 100 t0 of the rarest class, t0 the end of the transition. With a rule
+        such as Adam, updates; default 40/eta_Y.
     only : str or iterable of str, optional
         Ids or groups of claims; default all.
     start : (Q, M) array, optional

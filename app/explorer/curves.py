@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.core.errors import InputError, whole
-from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, integrate, log_times
+from snapdyn.dynamics import Adam, FiniteLengthMeanField, MeanField, Trajectory, descend, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
@@ -24,6 +24,8 @@ RTOL, ATOL = 1e-6, 1e-9  # errors far below the width of a line
 QUICK_CLAIMS = (
     "theorem1-form", "theorem1a", "assumption2", "theorem4", "theorem5", "lemma9", "lemma12", "corollary1",
 )  # fmt: skip
+QUICK_CLAIMS_OF_RULES = ("theorem2a", "theorem2b", "conservation", "adam-gain", "sign-equal", "adam-winner")
+UPDATES_OF_RULE = 40.0  # times eta_Y
 MOST_CLASSES_AT_ONCE, MOST_CLASSES_CHECKED = 20, 100  # of verdicts after every move, and of any verdicts
 
 
@@ -35,7 +37,8 @@ class Curves:
     ----------
     settings : Settings
     t : (N,) array
-        Time in batch-size-1 steps, from t*/100 to 100 t0, equal steps of ln t.
+        Time in batch-size-1 steps, from t*/100 to 100 t0, equal steps of ln t; with a rule such as Adam, numbers of
+        updates from 1 to 40/eta_Y.
     attention : dict of (N,) arrays
         Attention c_n[l] of infinitely long sequences to the "common" token, the "dominant" distinct token, and all
         19 "other" distinct tokens together; they sum to 1.
@@ -50,7 +53,8 @@ class Curves:
     relative_gain_theorem3 : (N,) array
         r(0) chi_1(t), Eq. (11), with the growth factor chi_1 of the same run.
     marks : dict of float
-        Times of the transition, batch-size-1 steps: "start" K ln V/eta_Y (t0'), "peak" of gamma (t*), "end" t0.
+        Times of the transition, batch-size-1 steps: "start" K ln V/eta_Y (t0'), "peak" of gamma (t*), "end" t0. With a
+        rule such as Adam there are none, and the curves of theory are NaN: they are those of gradient descent.
     note : str
         Where a run with finite sequences is not valid, in one sentence; empty otherwise.
     evaluations : int
@@ -85,6 +89,8 @@ class Curves:
 def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     """Integrate the mean field of the settings, reduced by symmetry, and evaluate the closed forms at the same times.
 
+    With a rule such as Adam, make its mean map instead: its updates with the mean gradient.
+
     Parameters
     ----------
     settings : Settings
@@ -117,23 +123,29 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     s = settings
     K, V = s.num_classes, s.vocab_size
     marks = {kind: float(analytic.transition_time(K, V, s.eta_Y, kind)) for kind in ("start", "peak", "end")}
-    t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
-    run, note = _run(s, t)
+    if s.has_rule:
+        run, note = _run_of_rule(s, num_times), ""
+        t, marks = run.t, {}
+    else:
+        t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
+        run, note = _run(s, t)
     one = run.of_class(0)
     dominant, other = s.distinct_probabilities
     orbit = analytic.single_common_token_orbit(
         t, one.require_classes().P.data[1:], s.common_probability, K, V, s.eta_Y, s.eta_Z
     )
     entries, decoder = one.attention_entries, one.require_decoder()
+    shown = np.nan if s.has_rule else 1.0  # the theory is that of gradient descent
     return Curves(
         settings=s,
         t=t,
         attention=_attention(one, one.z_support),
-        attention_modified=_attention(one, np.column_stack([orbit.z_common, orbit.z_distinct])),
+        attention_modified=_attention(one, shown * np.column_stack([orbit.z_common, orbit.z_distinct])),
         gamma=speed_of_kind(entries, decoder.Y, numbers_of_outputs(s.classes, 0))[:, 0],
-        gamma_modified=np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
+        gamma_modified=shown * np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
         relative_gain=one.relative_gain(0, 1, 2),
-        relative_gain_theorem3=np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1.0, one.z_support[:, 1])),
+        relative_gain_theorem3=shown
+        * np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1, one.z_support[:, 1])),
         marks=marks,
         note=note,
         evaluations=int(run.stats["evaluations"]),
@@ -171,7 +183,9 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
             f"expected at most {MOST_CLASSES_CHECKED} classes to check statements on, received {s.num_classes}; choose "
             "fewer classes here, or call sd.check with only the statements that you need"
         )
-    return check(s.classes, s.eta_Y, s.eta_Z, only=None if every else QUICK_CLAIMS, seq_len=s.seq_len)
+    rule = Adam(beta2=s.beta2) if s.optimizer == Adam.name else s.optimizer
+    only = None if every else QUICK_CLAIMS_OF_RULES if s.has_rule else QUICK_CLAIMS
+    return check(s.classes, s.eta_Y, s.eta_Z, only=only, seq_len=s.seq_len, optimizer=rule)
 
 
 def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
@@ -186,6 +200,19 @@ def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
     if not run.success:
         raise InputError(f"expected a run to t = {t[-1]:.4g}, received {run.message}; choose slower attention")
     return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))
+
+
+def _run_of_rule(s: Settings, num_times: int) -> Trajectory:
+    """The mean map of the rule of the settings."""
+    rule = Adam(beta2=s.beta2) if s.optimizer == Adam.name else s.optimizer
+    updates = max(num_times, round(UPDATES_OF_RULE / s.eta_Y))
+    record = np.unique(np.geomspace(1, updates, num_times).round().astype(int))
+    run = descend(
+        MeanField(s.classes, s.eta_Y, s.eta_Z, optimizer=rule), updates, 1.0, record=record, save_decoder=True
+    )
+    if not run.success:
+        raise InputError(f"expected a run of {updates} updates, received {run.message}; choose smaller rates")
+    return run
 
 
 def _attention(one: Trajectory, z: Floats) -> dict[str, Floats]:

@@ -40,10 +40,13 @@ def draw(curves: Curves) -> Figure:
     figure.subplots_adjust(left=0.09, right=0.69, top=0.98, bottom=0.08, hspace=0.12)
     for axes, (observable, (title, theory, drawn)) in zip(panels, PANELS.items(), strict=True):
         for name, (words, colour) in drawn.items():
-            axes.plot(curves.t, named[name], color=colour, label=words)
-            axes.plot(curves.t, named[f"{name} theory"], "--", color=colour)
-        axes.plot([], [], "--", color="0.3", label=theory)
-        for mark, (words, style) in MARKS.items():
+            run = words if curves.marks else words.replace("mean field", "mean map")
+            axes.plot(curves.t, named[name], color=colour, label=run)
+            if curves.marks:
+                axes.plot(curves.t, named[f"{name} theory"], "--", color=colour)
+        if curves.marks:
+            axes.plot([], [], "--", color="0.3", label=theory)
+        for mark, (words, style) in MARKS.items() if curves.marks else ():
             label = f"{TIMES[mark]}, {words}: {power_of_ten(curves.marks[mark])}" if observable == "speed" else None
             axes.axvline(curves.marks[mark], color="0.55", linestyle=style, linewidth=0.8, label=label)
         axes.legend(title=title, loc="upper left", bbox_to_anchor=(1.02, 1.0), alignment="left")
@@ -51,7 +54,7 @@ def draw(curves: Curves) -> Figure:
         axes.yaxis.set_label_coords(-0.095, 0.5)
     panels[0].set(xscale="log", ylim=(0.0, 1.0))
     panels[1].set_ylim(bottom=0.0)
-    panels[2].set(xlim=curves.t[[0, -1]], xlabel=TIME_LABEL)
+    panels[2].set(xlim=curves.t[[0, -1]], xlabel=TIME_LABEL if curves.marks else "updates $k$")
     panels[2].xaxis.minorticks_off()
     return figure
 

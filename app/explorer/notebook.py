@@ -36,7 +36,8 @@ def _(mo):
     $K$ classes of sequences share one query and one common token. Each class has 20 distinct tokens of its own: a
     dominant one, and 19 of equal probability. Decoder and attention start at zero. The curves are the mean field of
     SGD (solid) and the theory of "Scan and Snap" (dashed, [arXiv 2305.16380](https://arxiv.org/abs/2305.16380)) for
-    one class; all classes are alike. Time $t$ counts steps of batch size 1. In the panels of attention and of the
+    one class; all classes are alike. Time $t$ counts steps of batch size 1. With Adam or sign descent the curves are
+    the rule's updates with the mean gradient, and there is no dashed theory. In the panels of attention and of the
     speed, dashed lines differ from solid ones where the modified decoder of Theorem 1 does not describe the mean field.
     """)
     return
@@ -53,10 +54,14 @@ def _(STEPS, mo):
     eta_Y = _slider("eta_Y", r"$\eta_Y$, learning rate of the decoder", 1.0)
     eta_Z = _slider("eta_Z", r"$\eta_Z$, learning rate of attention", 0.5)
     seq_len = _slider("seq_len", "$T-1$, tokens per sequence", 10_000)
+    beta2 = _slider("beta2", r"$\beta_2$, memory of the second moment of Adam", 0.999)
+    _rules = {"gradient descent": "sgd", "Adam": "adam", "sign descent": "sign"}
+    optimizer = mo.ui.dropdown(_rules, value="gradient descent", label="rule of descent")
     infinite = mo.ui.switch(value=True, label=r"$T = \infty$")
     get_overlap, set_overlap = mo.state(0.6)
     return (
-        common_probability, eta_Y, eta_Z, get_overlap, infinite, num_classes, seq_len, set_overlap, vocab_size,
+        beta2, common_probability, eta_Y, eta_Z, get_overlap, infinite, num_classes, optimizer, seq_len, set_overlap,
+        vocab_size,
     )  # fmt: skip
 
 
@@ -77,8 +82,8 @@ def _(common_probability, get_overlap, mo, nearest, overlap_steps, set_overlap):
 
 @app.cell(hide_code=True)
 def _(
-    InputError, Settings, common_probability, compute_curves, eta_Y, eta_Z, infinite, num_classes, overlap,
-    perf_counter, seq_len, vocab_size,
+    InputError, Settings, beta2, common_probability, compute_curves, eta_Y, eta_Z, infinite, num_classes, optimizer,
+    overlap, perf_counter, seq_len, vocab_size,
 ):  # fmt: skip
     _started = perf_counter()
     curves, problem = None, ""
@@ -91,6 +96,8 @@ def _(
             eta_Y.value,
             eta_Z.value,
             None if infinite.value else seq_len.value,
+            optimizer.value,
+            beta2.value,
         )
         curves = compute_curves(settings)
         problem = curves.note
@@ -102,14 +109,15 @@ def _(
 
 @app.cell(hide_code=True)
 def _(
-    alert, b64encode, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes, overlap,
-    perf_counter, png, problem, reachable_overlaps, seq_len, vocab_size,
+    alert, b64encode, beta2, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes,
+    optimizer, overlap, perf_counter, png, problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
     _controls = mo.vstack([
         num_classes, vocab_size, common_probability, overlap,
         mo.md(f"<small>With this common probability the overlap lies between {_low:.3g} and {_high:.3g}.</small>"),
         eta_Y, eta_Z, infinite, *([] if infinite.value else [seq_len]),
+        optimizer, *([beta2] if optimizer.value == "adam" else []),
     ])  # fmt: skip
     _shown = [alert(problem)] if problem else []
     if curves is not None:

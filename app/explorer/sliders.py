@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from snapdyn.core.errors import InputError, positive, real, whole
-from snapdyn.dynamics import ClassKind, SymmetricClasses, symmetric_classes
+from snapdyn.core.errors import InputError, choice, fraction, positive, real, whole
+from snapdyn.dynamics import Adam, ClassKind, GradientDescent, SymmetricClasses, symmetric_classes
+from snapdyn.dynamics.rules import RULES
 
 NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
 # Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like
 # K eta_Z/eta_Y, and with finite sequences the search for symmetries grows like K^2.
-MOST_CLASSES, MOST_CLASSES_OF_FINITE_SEQUENCES = 1000, 100
+MOST_CLASSES, MOST_CLASSES_OF_FINITE_SEQUENCES, MOST_CLASSES_OF_RULES = 1000, 100, 20
 FASTEST_ATTENTION = 1e3  # K eta_Z/eta_Y
 LEAST_SHARE = 1e-3  # of the common token, and of all distinct tokens
 
@@ -76,6 +77,10 @@ class Settings:
         Learning rate of attention per batch-size-1 step, positive, K eta_Z/eta_Y at most 1000.
     seq_len : int or None
         T-1, contextual tokens per sequence; None: infinite.
+    optimizer : "sgd", "adam" or "sign"
+        Rule of descent of both layers. With another rule than "sgd": rates per update, at most 20 classes, no seq_len.
+    beta2 : float
+        Memory of the second moment of "adam", from 0 to below 1.
 
     Raises
     ------
@@ -97,6 +102,8 @@ class Settings:
     eta_Y: float = 1.0
     eta_Z: float = 0.1
     seq_len: int | None = None
+    optimizer: str = GradientDescent.name
+    beta2: float = Adam.beta2
 
     def __post_init__(self) -> None:
         K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
@@ -109,6 +116,13 @@ class Settings:
                 f"expected K eta_Z/eta_Y of at most {FASTEST_ATTENTION:g}, received {speed:g}; choose slower attention "
                 "or fewer classes here, or use sd.integrate, which takes longer"
             )
+        choice("optimizer", self.optimizer, RULES)
+        fraction("beta2", self.beta2)
+        if self.has_rule and (K > MOST_CLASSES_OF_RULES or self.seq_len is not None):
+            raise InputError(
+                f"expected at most {MOST_CLASSES_OF_RULES} classes and infinite sequences with {self.optimizer}, "
+                f"received {K} classes and seq_len={self.seq_len}; choose these, or use sd.sgd with optimizer="
+            )
         if self.seq_len is not None:
             whole("seq_len", self.seq_len, 1)
             if K > MOST_CLASSES_OF_FINITE_SEQUENCES:
@@ -116,6 +130,11 @@ class Settings:
                     f"expected at most {MOST_CLASSES_OF_FINITE_SEQUENCES} classes with finite sequences, received {K}; "
                     "choose fewer classes or infinite sequences here, or use sd.integrate, which takes longer"
                 )
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether the rule is another one than gradient descent."""
+        return self.optimizer != GradientDescent.name
 
     @cached_property
     def distinct_probabilities(self) -> tuple[float, float]:
@@ -147,6 +166,7 @@ STEPS: dict[str, tuple[float, ...]] = {
     "common_probability": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     "eta_Y": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
     "eta_Z": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
+    "beta2": (0.0, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999),
     "seq_len": (20, 50, 100, 200, 500, 1000, 2000, 5000, 10**4, 10**5, 10**6),
 }
 NUM_OVERLAPS = 12

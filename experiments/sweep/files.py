@@ -248,7 +248,7 @@ class Sweep:
                 # 1, 1.0 and true are equal, but only one of them may be right.
                 made_of = (name, *((key, type(value), value) for key, value in changes.items()))
                 if made_of not in known:
-                    known[made_of] = self._described(name, values | changes)
+                    known[made_of] = self._described(name, changed(values, changes))
                 sections[name], identities[name] = known[made_of]
             facts = (FORMAT, code, self.kind, sorted(self.observables), sorted(identities.items()))
             yield Cell(number, hashed_name(facts), sections), parameters
@@ -280,6 +280,20 @@ class Sweep:
     def measured(self) -> list[Observable]:
         """What each cell measures."""
         return chosen(self.kind, self.observables)
+
+
+def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a section with these changes; "optimizer.beta2" is the key beta2 of the table optimizer.
+
+    A text in place of the table is the name that the table would have: optimizer = "adam".
+    """
+    for key, value in changes.items():
+        outer, _, inner = key.partition(".")
+        table = values.get(outer, {})
+        if inner and isinstance(table, str | dict):
+            key, value = outer, changed({"name": table} if isinstance(table, str) else table, {inner: value})
+        values = values | {key: value}
+    return values
 
 
 def models(kind: str) -> dict[str, Model]:

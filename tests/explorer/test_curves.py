@@ -79,6 +79,25 @@ def test_runs_are_on_the_quotient(settings: Settings) -> None:
     assert curves.evaluations > 0
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sign"])
+def test_curves_of_a_rule_are_training_on_the_expectation(optimizer: str) -> None:
+    """Assert attention and loss-free gain of `sgd` without batches; no times and no theory of gradient descent."""
+    settings = Settings(3, 8, 0.3, 0.5, 0.1, 0.1, None, optimizer, 0.99)
+    curves = compute_curves(settings, 40)
+    classes = sd.SequenceClasses(settings.classes.P, settings.classes.query, vocab_size=8)
+    rule = sd.Adam(beta2=0.99) if optimizer == "adam" else optimizer
+    run = sd.sgd(classes, 0.1, 0.1, 400, None, optimizer=rule, record=curves.t.astype(int))
+    assert curves.t[-1] == 400
+    assert curves.attention["dominant"] == pytest.approx(run.attention[:, 0, 1], abs=1e-9)
+    assert curves.relative_gain == pytest.approx(run.relative_gain(0, 1, 2), rel=1e-6)
+    assert not curves.marks
+    assert np.isnan(curves.gamma_modified).all()
+    other = sd.sgd(classes, 0.1, 0.1, 400, None, record=[400])
+    assert abs(other.attention[-1, 0, 1] - curves.attention["dominant"][-1]) > 0.01
+    with pytest.raises(InputError, match="at most 20 classes and infinite sequences with adam"):
+        Settings(num_classes=30, optimizer="adam")
+
+
 def test_verdicts_are_those_of_check() -> None:
     """Assert that the answers are those of `sd.check` on the same classes, rates and length; at most 100 classes."""
     settings = Settings(num_classes=3, vocab_size=100, seq_len=1000)

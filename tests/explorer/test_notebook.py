@@ -69,7 +69,7 @@ def shown(**chosen: Any) -> str:
     """What the cells of the notebook show, as HTML, with these values of the controls and defaults of the others."""
     notebook = importlib.import_module("snapdyn.explorer.notebook")
     values = {"num_classes": 10, "vocab_size": 1000, "common_probability": 0.3, "eta_Y": 1.0, "eta_Z": 0.5}
-    values |= {"seq_len": 10_000, "infinite": True} | chosen
+    values |= {"seq_len": 10_000, "infinite": True, "optimizer": "sgd", "beta2": 0.999} | chosen
     controls = {name: SimpleNamespace(value=value) for name, value in values.items()}
     outputs, _ = notebook.app.run(defs=controls | {"get_overlap": lambda: 0.6, "set_overlap": print})
     return "".join(output.text for output in outputs if output is not None)
@@ -88,6 +88,9 @@ def test_plots_and_verdicts_follow_the_controls() -> None:
     assert picture(before) == picture(again) != picture(other)
     assert before.count("<tr>") >= 8
     assert "alert" not in before
+    adam = shown(optimizer="adam", eta_Y=0.01, eta_Z=0.01)
+    assert picture(adam) not in (picture(before), picture(other))
+    assert "it requires gradient descent" in adam
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "9": {"ratio": [5.0, 2.0], "eta_Z": [1.0, 3.0]},
     "transition": {"num_classes": 4, "eta_Y": 0.5, "rho0": 2.0},
     "attention": {"eta_Y": [2.0, 3.0], "momentum": 0.5},
-    "phase": {"cells": 7, "instances": 1},
+    "phase": {"cells": 7},
 }
 
 

@@ -54,6 +54,7 @@ WRONG_DATA = {
     "orders": lambda dataset: dataset.assign(gap=dataset.gap**2),
     "maps": scaled("violation_0", 0.0),
     "phase": scaled("times_transition_time", 2.0),
+    "winner": backwards("share_training", "rule"),
 }
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
+from snapdyn.dynamics import log_times
+from snapdyn.validation.claims.adam.adam_winner import base
 from snapdyn.validation.instance_checks import STATUSES, _on_property
 from snapdyn.validation.search.instance import Instance
 from tests.validation.helpers import claim_of
@@ -249,3 +252,51 @@ def test_parameters_of_another_theory() -> None:
 def test_parameters_that_no_claim_has(given, options, message: str) -> None:
     with pytest.raises(sd.InputError, match=message):
         sd.check(given, only="bandit-limit", **options)
+
+
+def test_a_rule_of_descent_is_outside_what_speaks_of_gradient_descent() -> None:
+    """Assert what survives Adam and what does not, numbers of the rule's own run, and which claim says why."""
+    classes = base().classes
+    ids = ["theorem2a", "theorem2b", "theorem3-gain", "lemma6", "lemma13", "conservation", "adam-winner", "sign-equal"]
+    report = sd.check(classes, 0.01, 0.01, only=ids, optimizer="adam")
+    status = {result.id: result.status for result in report.claims}
+    assert status.pop("lemma13") == status.pop("adam-winner") == "holds"
+    assert set(status.values()) == {"outside"}
+    assert report.settings["optimizer"] == "adam"
+    assert report.settings["t_end"] == pytest.approx(4000)
+    assert "it requires gradient descent" in report["theorem2a"].sentence
+    assert "There it fails" in report["theorem2a"].sentence
+    assert "see adam-winner" in report["theorem2a"].sentence
+    assert "There it holds all the same" in report["theorem2b"].sentence
+    assert report["lemma6"].number is None
+    # The number is that of training on the expectation by this rule.
+    record = np.unique(np.maximum(1, log_times(4.0, 4000.0, 60).round())).astype(int)
+    run = sd.sgd(classes, 0.01, 0.01, 4000, None, optimizer="adam", record=record)
+    own = run.z[:, 0, 1:]
+    fall = (np.maximum.accumulate(np.vstack([np.zeros(9), own]), axis=0)[1:] - own).max() / np.abs(run.z).max()
+    assert report["theorem2a"].measured == pytest.approx(fall, rel=1e-6)
+    # Gradient descent by another name is gradient descent, and claims about a rule need one.
+    plain = sd.check(classes, 0.01, 0.01, only=ids, optimizer=sd.GradientDescent(0.5))
+    assert plain.settings["momentum"] == 0.5
+    assert plain["adam-winner"].status == "not applicable"
+    assert plain["conservation"].status == "holds"
+    with pytest.raises(sd.InputError, match="expected seq_len=None with optimizer='adam', received 30"):
+        sd.check(classes, 0.01, 0.01, seq_len=30, optimizer="adam")
+
+
+def test_an_instance_with_a_rule_is_stored() -> None:
+    """Assert that the rules survive JSON."""
+    given = replace(base(), optimizer=(sd.Adam(beta2=0.9), sd.SignDescent()))
+    again = Instance.from_dict(json.loads(json.dumps(given.to_dict())))
+    assert again.rules == given.rules == (sd.Adam(beta2=0.9), sd.SignDescent())
+    assert replace(base(), optimizer="sgd").rules is None
+
+
+def test_sentences_on_other_rules_name_claims_of_the_register() -> None:
+    """Assert that every claim that such a sentence names exists, and is not itself about gradient descent."""
+    named = 0
+    for entry in sd.validation.CLAIMS.values():
+        for id_ in re.findall(r"(?:adam|sign|figure5)-[a-z]+", entry.under_rules):
+            assert sd.validation.CLAIMS[id_].chapter == "adam"
+            named += 1
+    assert named >= 10

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import snapdyn
+import snapdyn as sd
 from snapdyn.experiments.sweep.files import read_sweep
 from tests.experiments.sweep.helpers import GOOD, dataset, swept
 
@@ -33,9 +33,39 @@ def test_random_designs(tmp_path: Path) -> None:
     assert abs(rates.mean() + 1) < 5 * np.sqrt(1 / 3 / 4000)
     assert rates.min() >= -2
     assert rates.max() <= 0
-    with pytest.raises(snapdyn.InputError, match=r"a range that contains a whole number for classes\.num_classes"):
+    with pytest.raises(sd.InputError, match=r"a range that contains a whole number for classes\.num_classes"):
         drawn(RANDOM.replace("low = 2, high = 4", "low = 2.2, high = 2.8"))
     assert swept(RANDOM.replace("SPREAD", SPREAD), tmp_path, name="random") == 0
     data = dataset(tmp_path, "random")
     assert data.entropy.dims == ("cell",)
     assert data.eta_Z.values.tolist() == six["system.eta_Z"]
+
+
+def test_a_parameter_of_a_rule_is_swept(tmp_path: Path) -> None:
+    """Assert that "sgd.optimizer.beta2" changes the rule, and that a key of what is no table is unknown."""
+    text = """
+[classes]
+kind = "syn_small"
+[sgd]
+eta_Y = 0.05
+eta_Z = 0.05
+steps = 20
+seeds = 1
+optimizer = "adam"
+[sweep]
+design = "grid"
+observables = ["entropy"]
+"sgd.optimizer.beta2" = [0.9, 0.999]
+"""
+    assert swept(text, tmp_path, name="rule") == 0
+    data = dataset(tmp_path, "rule")
+    found = [
+        sd.sgd(sd.syn_small(), 0.05, 0.05, 20, seed=0, optimizer=sd.Adam(beta2=beta2)).entropy()[-1].mean()
+        for beta2 in (0.9, 0.999)
+    ]
+    assert data.entropy.values.ravel() == pytest.approx(found, rel=1e-12)
+    assert found[0] != found[1]
+    file = tmp_path / "wrong.toml"
+    file.write_text(text.replace("optimizer.beta2", "steps.beta2"))
+    with pytest.raises(sd.InputError, match=r"received 'steps\.beta2'"):
+        list(read_sweep(file).cells(""))

@@ -65,7 +65,7 @@ CLAIM = Claim(
     source="own; Lemma 1, rules of descent",
     title="Under Adam row sums of Z are not conserved, only those of its steps times sqrt(v)",
     statement=(
-        "Adam on attention, any rule of Y, on the expectation: at every update the steps of the logits of a query, each "
+        "Adam on attention, any rule of Y, on the expectation: at each update the steps of the logits of a query, each "
         "times sqrt(v) + epsilon of its own coordinate, sum to 0. Plain row sums of Z, which gradient descent "
         "conserves, change; the weighted ones are conserved while v stands still."
     ),

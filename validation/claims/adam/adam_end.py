@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from snapdyn.dynamics import Adam, SequenceClasses, sgd
 from snapdyn.dynamics.classes.synthetic import profile
-from snapdyn.validation.claims.language import Box, Claim, Floats, Measured, Property, Requirement
+from snapdyn.validation.claims.language import Box, Claim, Floats, Measured, Picture, Property, Requirement
 
 SLOW = 1e-13  # eta_Z over eta_Y: attention stays as it is
 # ln(error) in a run without epsilon, from where the softmax is linear; gradients below 1e-30 would count as 0.
@@ -61,8 +62,11 @@ def left(at: At) -> float:
 
 
 FORGETS_MEAN = Requirement(
-    "the mean forgets before the squares", "beta1^2 <= 0.95 beta2", lambda at: at["beta1"] ** 2 / at["beta2"],
-    at_most=0.95, defining=True,
+    "the mean forgets before the squares",
+    "beta1^2 <= 0.95 beta2",
+    lambda at: at["beta1"] ** 2 / at["beta2"],
+    at_most=0.95,
+    defining=True,
 )
 
 
@@ -99,7 +103,30 @@ def late_loss(at: At, factor: float = 1.0) -> Measured:
     return Measured(abs((last - first) / (updates[1] - updates[0]) / law - 1), at_most=0.05)
 
 
-RANGES = {"K": (1, 6), "distinct": (1, 6), "V": (2, 1e9, "log"), "eta": (1e-3, 1.0, "log"), "beta1": (0.0, 0.95)}
+def end_picture() -> Picture:
+    """Loss over updates of one class, V = 50, at two memories and with epsilon, against the law of the end."""
+    record, lines = np.unique(np.geomspace(1, 30_000, 120).round()), []
+    for beta2, epsilon in ((0.99, 0.0), (0.999, 0.0), (0.99, 1e-6)):
+        at = {"K": 1, "distinct": 1, "V": 50, "eta": 0.02, "beta1": 0.9, "beta2": beta2, "epsilon": epsilon}
+        loss = run_of(at, record, epsilon)
+        seen = loss > 1e-24
+        name = f"beta2 = {beta2:g}, epsilon = {epsilon:g}"
+        lines.append(Picture.line(name, record[seen], loss[seen], "simulation"))
+        if epsilon:
+            law, late = epsilon * (1 - 1 / 50) / (at["eta"] * record), record > 3000
+        else:
+            law, late = loss[seen][-1] * np.exp(rate(at) * (record[seen][-1] - record)), seen & (loss < 1e-6)
+        lines.append(Picture.line(f"law, {name}", record[late], law[late]))
+    return Picture("updates", "loss (nats)", tuple(lines), xscale="log", yscale="log")
+
+
+RANGES: dict[str, Any] = {
+    "K": (1, 6),
+    "distinct": (1, 6),
+    "V": (2, 1e9, "log"),
+    "eta": (1e-3, 1.0, "log"),
+    "beta1": (0.0, 0.95),
+}
 CLAIM = Claim(
     "adam-end",
     source="own; Sec. 8, rules of descent",
@@ -165,4 +192,5 @@ CLAIM = Claim(
             evaluations=(60, 600),
         ),
     ),
+    picture=end_picture,
 )  # fmt: skip

@@ -78,6 +78,7 @@ SETTINGS = {"theorem2a-strong-slow": load("theorem2a-strong-slow").instance, "F1
 
 CLAIM = Claim(
     "slow-attention",
+    under_rules="With Adam on both layers rare tokens rise and frequent ones lose their lead: see adam-winner",
     source="Assumption 1(c), Theorem 2(a)",
     title="eta_Y much larger than eta_Z lets all distinct tokens gain attention",
     statement=(

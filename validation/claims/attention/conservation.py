@@ -70,6 +70,7 @@ def without_projection(instance: Instance, rung: str) -> Measured | None:
 
 CLAIM = Claim(
     "conservation",
+    under_rules="Under Adam the steps of Z times sqrt(v) + epsilon sum to 0, not the steps: see adam-conserved",
     source="own, from Lemma 1",
     title="Row sums of Y and Z stay 0",
     statement="From zero start every row of Y and every row of Z sums to 0 for ever.",

@@ -57,6 +57,7 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
 
 CLAIM = Claim(
     "early-sign",
+    under_rules=("Under Adam finite length decides which token wins in the setting of Figure 5: see figure5-winner"),
     source="own; Theorem 2(a) at finite T",
     title="At finite length a distinct token rises early only where overlaps outweigh the counts",
     statement=(

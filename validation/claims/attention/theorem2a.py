@@ -81,6 +81,7 @@ def picture() -> Picture:
 
 CLAIM = Claim(
     "theorem2a",
+    under_rules="With Adam on both layers rare tokens rise and frequent ones lose their lead: see adam-winner",
     source="Theorem 2(a), Eq. (98)",
     title="Distinct tokens gain attention at all times",
     statement=(

@@ -174,6 +174,10 @@ def bounds(
 
 CLAIM = Claim(
     "theorem3-bounds",
+    under_rules=(
+        "With Adam on attention alone the ratio of two distinct tokens does not change (adam-gain); with Adam "
+        "on both layers the frequent one loses its lead (adam-winner)"
+    ),
     source="Theorem 3, Eq. (12)",
     title="The growth of the dominant token lies between exp(2 f^2 B) and exp(2 B)",
     statement=(

@@ -146,6 +146,10 @@ def at_infinite_length(instance: Instance) -> Measured | None:
 
 CLAIM = Claim(
     "theorem3-gain",
+    under_rules=(
+        "With Adam on attention alone the ratio of two distinct tokens does not change (adam-gain); with Adam "
+        "on both layers the frequent one loses its lead (adam-winner)"
+    ),
     source="Theorem 3, Eqs. (11), (110), (112)",
     title="The relative gain is its first value times the growth factor",
     statement=(

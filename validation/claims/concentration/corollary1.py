@@ -107,6 +107,7 @@ NORM = Property(
 
 CLAIM = Claim(
     "corollary1",
+    under_rules="Under Adam the error falls at a rate that the memory of v limits: see adam-end",
     source="Corollary 1, Eqs. (71)-(73)",
     title="The prediction error is at most epsilon after O(K/(epsilon eta_Y) ln(V/epsilon)) steps",
     statement=(

@@ -64,6 +64,7 @@ def against_50_digits(instance: Instance, law: Law = implicit) -> Measured:
 
 CLAIM = Claim(
     "lemma6",
+    under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Lemma 6, Eqs. (44)-(45)",
     title="Continuous h solves exp(V h) + (V-1) V h = V eta_Y s + 1",
     statement="dh/ds = eta_Y/(V-1+exp(V h)) with h(0) = 0 gives exp(V h) + (V-1) V h = V eta_Y s + 1.",

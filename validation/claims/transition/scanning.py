@@ -186,6 +186,10 @@ def picture() -> Picture:
 
 CLAIM = Claim(
     "scanning",
+    under_rules=(
+        "Adam on attention alone does not scan by frequency (adam-gain); on both layers the frequent token "
+        "loses its lead (adam-winner)"
+    ),
     source="Theorem 4, attention scanning; Sections 1 and 6",
     title="Scanning: before the transition attention moves to distinct tokens, with a lower bound",
     statement=(

@@ -197,6 +197,7 @@ def freezing_map(level: str) -> Map:
 
 CLAIM = Claim(
     "snapping",
+    under_rules="Under Adam the end is set by the memory of v and by epsilon: see adam-end",
     source="Theorem 4, attention snapping; Sections 1 and 6",
     title="Snapping: after the transition attention freezes",
     headline=Headline(

@@ -133,6 +133,7 @@ def picture() -> Picture:
 
 CLAIM = Claim(
     "theorem4",
+    under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Theorem 4, Eqs. (13)-(14), (118)-(131)",
     title="The growth exponent is B_n = (1/4) ln(C0 + 4 Gamma)",
     headline=Headline(

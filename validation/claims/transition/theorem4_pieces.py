@@ -73,6 +73,7 @@ def pieces_property(name: str, measure: Measure, *conditions: Requirement, contr
 
 CLAIM = Claim(
     "theorem4-pieces",
+    under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Theorem 4, Eqs. (14), (130)-(131)",
     title="(14) gives the growth exponent before t0' and after t0",
     statement=(
