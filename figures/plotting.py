@@ -167,8 +167,8 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
     if isinstance(thing, (list, tuple)) and thing and all(isinstance(run, Trajectory) for run in thing):
         return draw_runs, None
     raise InputError(
-        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, a Fit, a Map, a Picture, or the dataset of "
-        f"a sweep or a comparison to plot, received {shown(thing)}; give one of these"
+        "expected a Trajectory, a list of them, an InstanceReport, a Ladder, a Fit, a Map, a Picture, or the dataset "
+        f"of a sweep or a comparison to plot, received {shown(thing)}; give one of these"
     )
 
 

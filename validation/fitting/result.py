@@ -100,14 +100,12 @@ class Fit:
     def describes(self) -> bool | None:
         """True: describes (p >= 0.05); False: does not describe; None: not testable.
 
-        A trace is not testable where a misfit of half of the change would go unnoticed, or where the length of its
-        sequences is unknown.
+        A trace is not testable where a misfit of half of the change would go unnoticed, whatever p is: under so much
+        noise a true theory was rejected in 23 of 100 traces. Nor is it where the length of its sequences is unknown.
         """
-        if not self.knows_length:
+        if not self.knows_length or self.visible_misfit > LARGEST_MISFIT:
             return None
-        if self.p_value < LEVEL:
-            return False
-        return None if self.visible_misfit > LARGEST_MISFIT else True
+        return bool(self.p_value >= LEVEL)
 
     @property
     def sentence(self) -> str:
@@ -115,7 +113,7 @@ class Fit:
         p = f"p = {self.p_value:.2g}"
         if not self.knows_length:
             return f"not testable: the length of the sequences is unknown ({p} for infinitely long ones)"
-        if self.p_value < LEVEL:
+        if self.describes is False:
             return f"this theory does not describe this trace ({p}): {self.largest}"
         seen = (
             f"a misfit of {self.visible_misfit:.2g} times the change of the curves would be noticed in 95 of 100 cases"
