@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdyn.dynamics import Adam, MeanField, SequenceClasses, SignDescent, descend
+from snapdyn.dynamics import Adam, MeanField, SequenceClasses, SignDescent, descend, sgd
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.validation.claims._shared import UNIFORM, WIDEST
 from snapdyn.validation.claims.adam.adam_gain import PAIR, distinct_by_class
@@ -230,6 +230,33 @@ def short_memory(name: str) -> Measured | None:
     return Measured(_of_rules((Adam(beta2=0.97), Adam())), at_most=-0.2) if INTERVENTIONS[name][0] else None
 
 
+class Training(NamedTuple):
+    """Settings of training runs on the three classes."""
+
+    batch_size: int
+    seq_len: int | None = None
+    prior: tuple[float, float, float] = (1.0, 1.0, 1.0)
+
+
+def trained_lead(at: Training, optimizer: Optimizer = "adam") -> Measured:
+    """Largest lead of a class after 4000 updates, the mean over 6 seeds of training."""
+    instance = replace(base(), weights=np.array(at.prior))
+    runs = sgd(
+        instance.classes, instance.eta_Y, instance.eta_Z, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
+        seed=range(6), record=[4000],
+    )  # fmt: skip
+    return Measured(float(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max()), at_most=-0.2)
+
+
+TRAINED = {
+    f"B = {B}, T - 1 = {'infinite' if T is None else T}": Training(B, T) for B in (1, 32) for T in (60, 127, None)
+} | {
+    "priors 1 : 2 : 4, B = 1": Training(1, None, (1.0, 2.0, 4.0)),
+    "priors 1 : 10 : 10, B = 32": Training(32, None, (1.0, 10.0, 10.0)),
+}
+UNTRAINED = {"B = 32, T - 1 = 20": Training(32, 20), "priors 1 : 100 : 10^4, B = 1": Training(1, None, (1.0, 1e2, 1e4))}
+
+
 def winner_map(level: str) -> Map:
     """Lead left on the base classes over eta_Y/eta_Z and eta_Y/(1 - beta2), at eta_Y = 0.01."""
     points = 13 if level == "full" else 6
@@ -267,6 +294,7 @@ CLAIM = Claim(
         "attention keeps up with the decoder: (eta_Y/eta_Z) ln(largest/smallest P of a class) <= 4, eta_Z/eta_Y <= 2",
         "as searched: K <= 12, V <= 10^4, at most 6 distinct tokens in a class, at most 4 common ones",
         "at most 5 % left: at most 5 classes, V at most 200, eta_Y >= 0.01",
+        "finite sequences, seen on three classes: T-1 = 60 or more; at T-1 = 20 tokens are only equal",
     ),
     conclusion=(
         "The frequent token loses its lead where attention keeps up with the decoder; at eta_Y/eta_Z = 100 it keeps "
@@ -308,6 +336,20 @@ CLAIM = Claim(
             },
             evaluations=(20, 200),
             cases={"three classes": base()},
+        ),
+        Property(
+            "lead after training on three classes, over batch, length and priors",
+            "SGD with a rule",
+            trained_lead,
+            conditions=(
+                Requirement("long sequences", "T-1 >= 60", lambda at: at.seq_len or np.inf, at_least=60),
+                Requirement(
+                    "similar priors", "p_max/p_min <= 10", lambda at: max(at.prior) / min(at.prior), at_most=10
+                ),
+            ),
+            controls={"wrong theory: under gradient descent": partial(trained_lead, optimizer="sgd")},
+            cases=TRAINED,
+            beyond=UNTRAINED,
         ),
         Property(
             "lead after an intervention, against what the memory of the decoder predicts",
