@@ -173,8 +173,8 @@ def _drawing(thing: Any) -> tuple[Callable[..., None], list[str] | None]:
 
 
 def _draw_map(axes: Axes, map: Map, what: str) -> None:
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.25)}
-    axes.legend(handles=draw_map(axes, map), fontsize=note_size(), **below)
+    handles = draw_map(axes, map)
+    axes.legend(handles=handles, fontsize=note_size(), loc="upper center", bbox_to_anchor=(0.5, -0.25))
 
 
 def _draw_picture(axes: Axes, picture: Picture, what: str) -> None:

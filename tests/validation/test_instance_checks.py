@@ -13,7 +13,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.dynamics import log_times
-from snapdyn.validation.claims.adam.adam_winner import base
+from snapdyn.validation.claims.adam._winner import base
 from snapdyn.validation.instance_checks import STATUSES, _on_property
 from snapdyn.validation.search.instance import Instance
 from tests.validation.helpers import claim_of

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from snapdyn.dynamics import Adam
-from snapdyn.validation.claims.adam.adam_winner import base, lead, lead_with
+from snapdyn.validation.claims.adam._winner import base, lead, lead_with
 
 
 def test_lead_is_that_of_adam_in_plain_numpy() -> None:
