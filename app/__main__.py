@@ -1,6 +1,7 @@
 """`python -m snapdyn` and the command `snapdyn`: the command line."""
 
 import io
+import os
 import signal
 import sys
 from typing import TextIO
@@ -32,19 +33,28 @@ def _opened(stream: TextIO) -> tuple[TextIO, _Output]:
     return io.TextIOWrapper(buffer, stream.encoding, "backslashreplace", line_buffering=bool(by_line)), output
 
 
+def _open_standard_streams() -> None:
+    """Let closed standard streams lead nowhere: a file would take their number, and libraries write to them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
+
+
 def main() -> int:
     """Run the command line; a signal that comes while modules are imported gives no traceback.
 
     The exit code is 2 when standard output could not be written. If the program that reads the output has ended, the
     exit code is that of the command.
     """
-    output = None
-    if sys.stdout is not None:  # the stream is closed otherwise
-        sys.stdout, output = _opened(sys.stdout)
-    if sys.stderr is not None:
-        sys.stderr, _ = _opened(sys.stderr)
+    _open_standard_streams()
+    sys.stdout, output = _opened(sys.stdout)
+    sys.stderr, _ = _opened(sys.stderr)
     code = _command_line()
-    if output is None or output.error is None or isinstance(output.error, BrokenPipeError):
+    if output.error is None or isinstance(output.error, BrokenPipeError):
         return code
     reason = output.error.strerror
     print(f"snapdyn: expected standard output to be writable, received: {reason}; free space", file=sys.stderr)
@@ -61,7 +71,7 @@ def _command_line() -> int:
             return code
         except BaseException:
             if received:
-                return 143 if signal.SIGTERM in received else 130
+                return 143 if set(received) - {signal.SIGINT} else 130
             raise
 
 

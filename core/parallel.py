@@ -33,13 +33,12 @@ THREAD_LIMITS = (
 )
 # A Python that starts with `-c` or `-m` imports from the working folder before all others, unless this is set.
 SAFE_PATH = "PYTHONSAFEPATH"
-# Ctrl-C and SIGTERM reach all processes of a group; the parent handles them for its workers.
-HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM)
+# Ctrl-C, SIGTERM and SIGHUP reach all processes of a group; the parent handles them for its workers.
+HANDLED_BY_PARENT = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """Pool of fresh processes that leave Ctrl-C and SIGTERM to their parent and end whenever it ends, even if it is
-    killed.
+    """Pool of fresh processes that leave signals to their parent and end whenever it ends, even if it is killed.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -58,6 +59,9 @@ def _file_name(value: str) -> str:
 FileName = Annotated[str, AfterValidator(_file_name)]
 """A path in a file: relative to the folder of the file, or absolute."""
 
+MOST_PARTS = 200
+DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}""")
+
 Model = type[Section] | Mapping[str, type[Section]]
 """What a section is read into: a model, or one of several, which the key `kind` of the section names."""
 
@@ -71,7 +75,9 @@ def read_toml(path: Path) -> dict[str, Any]:
         One sentence with the file and the line.
     """
     try:
-        values = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        content = path.read_bytes().decode("utf-8-sig")
+        is_deep = DEEP_KEY.search(content)  # tomllib takes memory with the square of the number of parts of a key
+        values = {} if is_deep else tomllib.loads(content)
     except RecursionError as error:
         raise InputError(
             f"expected brackets nested at most some hundred deep in {str(path)!r}, received more; write fewer"
@@ -88,6 +94,10 @@ def read_toml(path: Path) -> dict[str, Any]:
         ) from error
     except ValueError as error:  # a number of thousands of digits, a date that is none
         raise InputError(f"expected TOML in {str(path)!r}, received: {error}; correct that value") from error
+    if is_deep:
+        raise InputError(
+            f"expected keys such as a.b.c of at most {MOST_PARTS} parts in {str(path)!r}, received more; write fewer"
+        )
     _check_values(path, values)
     return values
 

@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done, and every verdict agrees with the register; 1: a verdict differs, or an integration failed; 2: bad usage or
-    input, with one sentence on stderr; 130: interrupted; 143: ended by SIGTERM, which acts as Ctrl-C.
+    input, with one sentence on stderr; 130: interrupted; 143: ended by SIGTERM or SIGHUP, which act as
+    Ctrl-C.
     """
     with received_signals() as received:
         try:
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if received:
                 if isinstance(error, snapdyn.InputError):  # such as a full disk, when finished work was to be stored
                     say(str(error))
-                    return TERMINATED if signal.SIGTERM in received else INTERRUPTED
+                    return TERMINATED if set(received) - {signal.SIGINT} else INTERRUPTED
                 code = INTERRUPTED
             elif isinstance(error, typer.TyperException):
                 say(_usage_sentence(error))
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             else:
                 raise
     if code == INTERRUPTED:
-        terminated = signal.SIGTERM in received
+        terminated = bool(set(received) - {signal.SIGINT})
         kept = f"{'terminated' if terminated else 'interrupted'}; what is finished is kept, no file is half written"
         say(f"{kept}; validate, report and sweep go on from there when they are run again")
         return TERMINATED if terminated else INTERRUPTED

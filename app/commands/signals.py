@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: both raise KeyboardInterrupt, and a list says which came. This module imports nothing slow."""
+"""Ctrl-C, SIGTERM, SIGHUP: they raise KeyboardInterrupt, and a list says which came. Nothing slow is imported."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+HANGUP = [signal.SIGHUP] if hasattr(signal, "SIGHUP") else []  # Windows has none
+
 
 @contextmanager
 def received_signals() -> Iterator[list[int]]:
-    """Let SIGTERM act as Ctrl-C: finished work is stored, workers end.
+    """Let SIGTERM, and SIGHUP of a terminal that is closed, act as Ctrl-C: finished work is stored, workers end.
 
     Yields
     ------
@@ -42,7 +44,8 @@ def received_signals() -> Iterator[list[int]]:
     # Only the main thread can set handlers; a program that ignores a signal wants that for its commands, too.
     ours = {}
     if threading.current_thread() is threading.main_thread():
-        for number, usual in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        usual_handlers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+        for number, usual in (usual_handlers | dict.fromkeys(HANGUP, signal.SIG_DFL)).items():
             before = signal.getsignal(number)
             if before == usual or getattr(before, "__qualname__", "") == handle.__qualname__:
                 ours[number] = signal.signal(number, handle)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM at awkward moments."""
+"""Ctrl-C, SIGTERM and SIGHUP at awkward moments."""
 
 import signal
 import time
@@ -9,7 +9,7 @@ from snapdyn.commands import main as command_line
 from snapdyn.commands.signals import received_signals
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
 def test_a_signal_that_ends_as_another_error_is_an_interruption(
     number: int, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -26,7 +26,7 @@ def test_a_signal_that_ends_as_another_error_is_an_interruption(
     before = signal.getsignal(signal.SIGTERM)
     assert command_line.main([]) == code
     said = capsys.readouterr().err
-    assert said.startswith("snapdyn: terminated;" if number == signal.SIGTERM else "snapdyn: interrupted;")
+    assert said.startswith("snapdyn: interrupted;" if number == signal.SIGINT else "snapdyn: terminated;")
     assert said.count("\n") == 1
     assert signal.getsignal(signal.SIGTERM) == before
 

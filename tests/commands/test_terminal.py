@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import xarray
 
 from snapdyn.commands import terminal
+from tests.experiments.sweep.helpers import GOOD
 from tests.helpers import FABLE
 
 
@@ -88,3 +91,17 @@ def test_names_of_files_are_shown_in_one_line(tmp_path: Path, capsys: pytest.Cap
     escaped = r"a\u202ecba\nb\x1b[31m \u2066"
     assert captured.out == f"saved      {escaped}, {tmp_path / 'a.nc'}\n" + escaped.replace(r"\n", "\n") + "\n"
     assert captured.err == f"snapdyn: received {escaped.replace(chr(92) + 'n', ' ')}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_a_sweep_with_workers_runs_with_closed_streams(closed: tuple[int, ...], tmp_path: Path) -> None:
+    """Assert that workers start, and that all cells are stored."""
+    file = tmp_path / "grid.toml"
+    file.write_text(GOOD, encoding="utf-8")
+    command = [sys.executable, "-m", "snapdyn", "sweep", str(file), "--jobs", "2", "--out", str(tmp_path / "out")]
+    streams = " ".join(f"{number}>&-" for number in closed)
+    ended = subprocess.run(["bash", "-c", f'"$@" {streams}', "bash", *command], check=False, timeout=280)
+    assert ended.returncode == 0
+    with xarray.open_dataset(tmp_path / "out" / "grid.nc", engine="h5netcdf") as data:
+        assert np.isfinite(data.entropy).all()

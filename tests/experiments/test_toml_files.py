@@ -6,6 +6,7 @@ import pytest
 
 from snapdyn.commands.main import main
 from snapdyn.core import memory
+from snapdyn.experiments.toml_files import read_toml
 
 CLASSES = '[classes]\nkind = "syn_small"\n'
 RUN = '[system]\nkind = "MeanField"\neta_Y = 1.0\neta_Z = 1.0\n[run]\ntimes = [1.0]\n'
@@ -25,6 +26,7 @@ FILES = {
     ),
     "file": ("simulate", '[classes]\nkind = "table"\nfile = "a\\u0000.csv"\nquery = [0]\n' + RUN, "u0000"),
     "nested brackets": ("simulate", CLASSES + RUN + "x = " + 3000 * "[" + 3000 * "]" + "\n", "nested"),
+    "a key of many parts": ("simulate", CLASSES + RUN + "x" + 20_000 * ".a" + " = 1\n", "at most 200 parts"),
     "a number of 5000 digits": ("simulate", CLASSES + RUN + f"x = {5000 * '9'}\n", "digits"),
 }
 
@@ -44,3 +46,11 @@ def test_a_file_with_extreme_values_is_refused(
     assert fault in sentence, sentence
     assert sentence.count("expected") == 1, sentence
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_long_words_are_read_fast(tmp_path: Path) -> None:
+    """Assert that a text of one long word, and one of many sentences, are values like others."""
+    file = tmp_path / "file.toml"
+    words = "\n".join(f"x{n} = 'a. b. c. {n}'" for n in range(1000))
+    file.write_text(f"x = '{10**6 * 'a'}'\n{words}\n", encoding="utf-8")
+    assert len(read_toml(file)) == 1001
