@@ -25,7 +25,7 @@ from snapdyn.figures.shared_runs import (
 )
 from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
 from snapdyn.validation.claims.published import figure_4_runs
-from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, run_on_rung
+from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, not_interrupted, run_on_rung
 
 TITLE = "Attention on Syn-Small, SGD and mean field"
 CAPTION = (
@@ -72,7 +72,7 @@ def compute(
         for rate in eta_Y
     ]
     steps = {"steps": SETUP["steps"], "batch_size": None, "momentum": momentum, "record": ITERATIONS}
-    descent = [attention_of(sgd(own, rate, eta_Z, **steps)) for rate in eta_Y]
+    descent = [attention_of(run) for run in not_interrupted([sgd(own, rate, eta_Z, **steps) for rate in eta_Y])]
     theory = [attention_of(run_on_rung(MEAN_FIELD, own, rate, eta_Z, t, **TOLERANCES)) for rate in eta_Y]
     return xarray.Dataset(
         {

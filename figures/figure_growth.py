@@ -21,7 +21,7 @@ from snapdyn.figures.declaration import BatchSize, CommonProbability, NumClasses
 from snapdyn.figures.panels import label_above, legend_above
 from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, TIME_LABEL, Figure, new_figure, thin_dotted
 from snapdyn.validation.claims.sample_classes import dominant_token
-from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, run_on_rung
+from snapdyn.validation.rungs.run import EXACT, MEAN_FIELD, TOLERANCES, not_interrupted, run_on_rung
 
 TITLE = "Growth of the dominant token: printed, consistent, Eq. (10), mean field, SGD"
 CAPTION = (
@@ -85,7 +85,7 @@ def compute(
     reduced = SingleCommonToken(num_classes, vocab_size, eta_Y, eta_Z, rho0, "consistent")
     integrated = whole_run(reduced, time, **TOLERANCES)
     numbers = np.arange(seeds or SEEDS[level])
-    noisy = sgd(classes, eta_Y, eta_Z, steps, batch_size=batch_size, seed=list(numbers), record=time)
+    noisy = not_interrupted(sgd(classes, eta_Y, eta_Z, steps, batch_size, seed=list(numbers), record=time))
     return xarray.Dataset(
         {
             "exponent": (("theory", "time"), np.array([*closed, *(half_log_growth(run, dominant) for run in runs)])),

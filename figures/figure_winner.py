@@ -14,6 +14,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import BatchSize, Rate, Seeds, Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
+from snapdyn.validation.rungs.run import not_interrupted
 
 TITLE = "Which distinct token wins: gradient descent, sign descent, Adam"
 CAPTION = (
@@ -76,8 +77,8 @@ def compute(
         runs = sgd(classes, rate, rate, updates, batch_size, optimizer=rule, seed=range(count), record=record)
         noise = batch_size if name == "adam" else None
         system = MeanField(classes, rate, rate, optimizer=rule, batch_size=noise)
-        training.append([shares(run) for run in runs])
-        theory.append(shares(descend(system, updates, 1.0, record=record)))
+        training.append([shares(run) for run in not_interrupted(runs)])
+        theory += [shares(run) for run in not_interrupted([descend(system, updates, 1.0, record=record)])]
     return xarray.Dataset(
         {
             "share_training": (("rule", "seed", "iteration", "token"), np.array(training)),

@@ -31,7 +31,9 @@ from snapdyn.validation.rungs.run import (
     TOLERANCES,
     NotApplicable,
     most_of_flow,
+    not_interrupted,
     of_rule,
+    require_complete,
     run_on_rung,
 )
 
@@ -135,9 +137,7 @@ def compute(
     if steps_kept.size < 2:
         raise InputError("expected a record with at least one step after the start, received none; add one")
     runs = sgd(classes, eta_Y, eta_Z, steps, seed=seeds, record=steps_kept, **settings)
-    for seed, run in zip(seeds, runs, strict=True):
-        if run.status == "interrupted":
-            raise KeyboardInterrupt
+    for seed, run in zip(seeds, not_interrupted(runs), strict=True):
         if run.status != "finished":
             raise InputError(
                 f"expected rates at which SGD stays finite, received a run (seed {seed}) that {run.message}"
@@ -422,10 +422,7 @@ def _descent(
             run = descend(system, int(made[-1]), size, momentum, record=made, schedule=schedule)
         except ExpansionWarning as error:
             raise InputError(f"{error}; leave descent out of curves") from error
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
-    if not run.success:
-        raise RuntimeError(run.message)
+    require_complete([run])
     return run
 
 

@@ -1,15 +1,19 @@
 """The register of figures: a new figure is one module, or one entry that a user adds."""
 
 import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 import xarray
 
+import snapdyn as sd
 from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
+from snapdyn.dynamics.training import descent
 from snapdyn.figures import FIGURES, FigureEntry, write
 
 TOY = """
@@ -72,3 +76,16 @@ def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, capsys: pyt
     assert (tmp_path / "of_the_command" / "figure_toy.svg").exists()
     with pytest.raises(InputError, match="expected a new name for a figure, received 'toy'"):
         FIGURES.add(toy)
+
+
+@pytest.mark.parametrize("id_", ["4", "5", "growth", "winner"])
+def test_ctrl_c_during_training_comes_out(id_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert KeyboardInterrupt where Ctrl-C stops training: its record is not that of the whole run."""
+    train = descent.train
+
+    def stopped(settings: sd.SGD, stop: object) -> sd.Trajectory:
+        return train(replace(settings, steps=1, record=[1]), threading.Event()).changed(status="interrupted")
+
+    monkeypatch.setattr(descent, "train", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        sd.figures.compute(id_)

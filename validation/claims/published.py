@@ -15,6 +15,7 @@ from snapdyn.dynamics.classes.synthetic import syn_medium, syn_small
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.training.descent import SGD, sgd_runs
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.rungs.run import not_interrupted
 
 # Fig. 6 (the paper's Appendix and logs): SGD with momentum, start uniform in +-1/sqrt(V), 127 contextual tokens.
 FIGURE_6: dict[str, Any] = {"steps": 100, "batch_size": 128, "seq_len": 127, "momentum": 0.9, "init": "uniform"}
@@ -92,7 +93,7 @@ def figure_6_runs(
         for classes, eta_Y, eta_Z in cells
         for seed in seeds
     ]
-    trained, count = sgd_runs(runs, threads=threads), len(seeds)
+    trained, count = not_interrupted(sgd_runs(runs, threads=threads)), len(seeds)
     return [trained[start : start + count] for start in range(0, len(trained), count)]
 
 
@@ -198,4 +199,5 @@ def figure_4_runs(
         One per seed, at the iterations that the figure shows.
     """
     classes, settings = classes or syn_small(), FIGURE_4 | changes
-    return sgd_runs([SGD(classes, eta_Y, eta_Z, **settings, seed=seed, record=FIGURE_4_ITERATIONS) for seed in seeds])
+    runs = [SGD(classes, eta_Y, eta_Z, **settings, seed=seed, record=FIGURE_4_ITERATIONS) for seed in seeds]
+    return not_interrupted(sgd_runs(runs))

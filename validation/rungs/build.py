@@ -324,7 +324,7 @@ def climb(
         skipped[name] = approximation
         try:
             runs = tuple(run())
-            require_complete(runs)
+            require_complete(list(runs))
         except (NotApplicable, RuntimeError) as error:
             absent[name] = str(error)
             continue

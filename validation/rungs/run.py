@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -289,13 +289,18 @@ def of_rule(classes: SequenceClasses, eta_Y: float, eta_Z: float, clock: TraceCl
     return MeanField(classes, eta_Y, eta_Z, optimizer=clock.rules, batch_size=noise, **options)
 
 
-def require_complete(runs: Sequence[Trajectory]) -> None:
+def require_complete(runs: list[Trajectory]) -> None:
     """Raise KeyboardInterrupt if Ctrl-C stopped a run, and RuntimeError with its message if a run stopped early."""
-    for run in runs:
-        if run.status == "interrupted":
-            raise KeyboardInterrupt
+    for run in not_interrupted(runs):
         if not run.success:
             raise RuntimeError(run.message)
+
+
+def not_interrupted(runs: list[Trajectory]) -> list[Trajectory]:
+    """Return the runs; raise KeyboardInterrupt if Ctrl-C stopped one, whose record is not that of the whole run."""
+    if any(run.status == "interrupted" for run in runs):
+        raise KeyboardInterrupt
+    return runs
 
 
 def most_of_flow(classes: SequenceClasses, wanted: int | None = None) -> int | None:

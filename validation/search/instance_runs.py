@@ -22,6 +22,7 @@ from snapdyn.validation.rungs.run import (
     MEAN_FIELD,
     MOST_EVALUATIONS,
     NotApplicable,
+    not_interrupted,
     system_on_rung,
 )
 from snapdyn.validation.search.instance import Instance
@@ -171,8 +172,7 @@ def _run_of_rules(
     updates = np.unique(np.maximum(1, times.round())).astype(np.int64)
     require_affordable("the updates of a rule", float(updates[-1]) * system.multiplications)
     run = descend(system, int(updates[-1]), 1.0, record=updates, save_decoder=options.get("save_decoder", False))
-    if run.status == "interrupted":
-        raise KeyboardInterrupt
+    not_interrupted([run])
     if not run.success:
         instance.runs.setdefault(FAILURE, run.message)
     return run if run.success else None
