@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.core.prose import as_mathtext
-from snapdyn.figures.heat_maps import TALL, draw_map, in_lines
+from snapdyn.figures.heat_maps import TALL, draw_map, drawable, in_lines
 from snapdyn.figures.panels import label_above, legend_above, readable_axis
 from snapdyn.figures.style import Axes, Figure, house_style, new_figure
 
@@ -119,7 +118,7 @@ def draw_picture(axes: Axes, picture: Picture) -> None:
     for row, (label, x) in enumerate(picture.verticals):
         axes.axvline(x, color="0.3", linewidth=0.8, linestyle="-.")
         # Above the axes, clear of the lines; alternate rows keep neighbours apart.
-        label_above(axes, x, as_mathtext(label), xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
+        label_above(axes, x, drawable(label), xytext=(0, 2 + 11 * (row % 2)), textcoords="offset points")
 
 
 def _set_yscale(axes: Axes, picture: Picture) -> None:

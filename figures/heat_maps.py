@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from functools import cache
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,7 +53,20 @@ MOST_DECADES = 8
 
 def in_lines(text: str, width: int = WIDE) -> str:
     """Return a text with its mathematics as mathtext, in lines of at most `width` characters; K = 10 stays whole."""
-    return as_mathtext(textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width))
+    return drawable(textwrap.fill(text.replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"), width))
+
+
+@cache
+def drawable(text: str) -> str:
+    """Return a text with its mathematics as mathtext; mathtext that matplotlib does not know is shown as written."""
+    from matplotlib.mathtext import MathTextParser
+
+    text = as_mathtext(text)
+    try:
+        MathTextParser("path").parse(text)
+    except ValueError:
+        return text.replace("$", r"\$")
+    return text
 
 
 def cell_edges(points: Floats, scale: str) -> Floats:

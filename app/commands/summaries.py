@@ -171,8 +171,16 @@ def shown_classes(classes: TextClasses, count: int) -> list[int]:
     return sorted(by_count, key=is_spelt, reverse=True)[:count]
 
 
+def as_text(word: str) -> str:
+    """Return a word as a cell of a table that a spreadsheet does not run."""
+    return f"'{word}" if word.startswith(("=", "+", "-", "@", "\t", "\r")) else word
+
+
 def write_words(folder: Path, run: Trajectory, classes: TextClasses) -> Path:
-    """Write the table of words, from a run of the windows of the text; return its path."""
+    """Write the table of words, from a run of the windows of the text; return its path.
+
+    A word that a spreadsheet would take as a formula begins with an apostrophe there.
+    """
     with (
         replacing(folder / "words.csv") as temporary,
         temporary.open("w", encoding="utf-8", newline="") as file,
@@ -180,10 +188,10 @@ def write_words(folder: Path, run: Trajectory, classes: TextClasses) -> Path:
         table = csv.writer(file)
         table.writerow(("query", "next word", "windows", "word", "role", "attention at the start", "at the end"))
         for n, (winners, losers) in enumerate(winners_and_losers(run, TABLE_WORDS, classes)):
-            query, next_word = classes.words[classes.query[n]], classes.words[classes.next_token[n]]
+            query, next_word = (as_text(classes.words[i]) for i in (classes.query[n], classes.next_token[n]))
             for move in (*winners, *losers[::-1]):
                 table.writerow(
-                    (query, next_word, classes.counts[n], classes.words[move.token], ROLES[move.role],
+                    (query, next_word, classes.counts[n], as_text(classes.words[move.token]), ROLES[move.role],
                      f"{move.start:.6g}", f"{move.end:.6g}")
                 )  # fmt: skip
     return folder / "words.csv"

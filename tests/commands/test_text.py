@@ -8,6 +8,7 @@ import pytest
 
 from snapdyn import TextClasses, from_text, load, sgd
 from snapdyn.commands.main import main
+from snapdyn.commands.summaries import as_text
 from snapdyn.dynamics.classes.table import Floats
 from tests.helpers import FABLE, sentence
 
@@ -78,3 +79,8 @@ def test_bad_input_is_one_sentence(arguments: list[str], says: str, capsys: pyte
     """Assert exit code 2, nothing on stdout and one sentence on stderr."""
     assert main(["text", *arguments]) == 2
     assert says in sentence(capsys)
+
+
+@pytest.mark.parametrize(("word", "cell"), [("=cmd|' /C calc'!A0", "'=cmd|' /C calc'!A0"), ("-", "'-"), ("the", "the")])
+def test_words_are_no_formulas(word: str, cell: str) -> None:
+    assert as_text(word) == cell

@@ -9,7 +9,7 @@ from matplotlib.contour import ContourSet
 
 from snapdyn.figures import claim_svg, new_figure
 from snapdyn.figures.claim_pictures import map_svg
-from snapdyn.figures.heat_maps import cell_edges, draw_map
+from snapdyn.figures.heat_maps import cell_edges, draw_map, drawable
 from snapdyn.validation.pictures import Map, Picture
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -142,3 +142,12 @@ def test_edges_lie_halfway_between_points() -> None:
     np.testing.assert_allclose(cell_edges(np.array([1.0, 3.0, 5.0]), "linear"), [0.0, 2.0, 4.0, 6.0])
     np.testing.assert_allclose(cell_edges(np.array([1.0, 100.0]), "log"), [0.1, 10.0, 1000.0])
     assert cell_edges(np.array([2.0]), "linear").tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("label", [r"$\href{http://x}{y}$", r"$\frac{1}$", "<script>alert(1)</script>"])
+def test_labels_that_are_no_mathematics_are_shown_as_written(label: str) -> None:
+    """Assert a picture, without a script and without a link."""
+    svg = claim_svg(Picture(label, "z", (Picture.line(label, [1, 10], [0.0, 0.5]),), verticals=((label, 2.0),)))
+    assert "<script" not in svg
+    assert 'href="http' not in svg
+    assert drawable("$x^2$") == "$x^2$"
