@@ -297,8 +297,8 @@ def _fresh_loss(run: Any) -> Floats:
 
 def _without_data(run: Any) -> InputError:
     return InputError(
-        f"expected a run on stored sequences, received one of {run.system} on other classes; build these with "
-        "sd.data_set(classes, sequences, seq_len)"
+        f"expected a run on stored sequences, received one of {run.system} on other classes or from a file; build "
+        "classes with sd.data_set(classes, sequences, seq_len) and run again"
     )
 
 

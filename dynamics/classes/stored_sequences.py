@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, instance, whole, whole_array
+from snapdyn.core.errors import InputError, instance, shown, whole, whole_array
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.kinds import numbers_by_content, ranks
 from snapdyn.dynamics.classes.table import Ints, SequenceClasses
 
 LARGEST_SEQ_LEN = 2**31 - 1
-FRESH_SEQUENCES = 10_000  # the loss on fresh sequences then has a sampling error of about 1 %
+FRESH_SEQUENCES = 2000  # the sampling error of the mean loss is then some 2 %
 
 
 class DataSet(SequenceClasses):
@@ -32,6 +31,8 @@ class DataSet(SequenceClasses):
     seq_len : int
         T-1, contextual tokens of a sequence.
     seed : int
+    stream : int
+        Streams of random numbers of this seed: 0 for the stored sequences, 1 for the fresh ones.
 
     Attributes
     ----------
@@ -45,7 +46,7 @@ class DataSet(SequenceClasses):
         Next token and token of each spurious pair: the token occurs with no other next token in the data set, but
         occurs with another one in a class of `source`.
     fresh : DataSet
-        Other sequences of the same classes in the same proportions, at least 10,000.
+        Other sequences of the same classes in the same proportions, at least 2000.
 
     See Also
     --------
@@ -138,12 +139,11 @@ def data_set(classes: SequenceClasses, sequences: int | ArrayLike, seq_len: int,
     """
     instance("classes", classes, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
     S = classes.num_classes
-    numbers: Any
-    if np.ndim(sequences) == 0:
-        numbers = np.full(S, whole("sequences", sequences, 1))  # type: ignore[arg-type]  # a number
-    else:
-        numbers = whole_array("sequences", sequences, (S,), at_least=0, advice="give one number per class")
-        if not numbers.any():
-            raise InputError("expected at least one sequence in sequences, received 0 for every class; give some")
+    numbers = whole_array("sequences", sequences, at_least=0)
+    if numbers.ndim:
+        numbers = whole_array("sequences", numbers, (S,), advice="give one number per class")
+    if not numbers.any():
+        raise InputError(f"expected at least one sequence in sequences, received {shown(sequences)}; give some")
+    numbers = np.broadcast_to(numbers, (S,)).copy()
     require_memory("the sequences", 80.0 * float(numbers.sum()), "fewer sequences")
     return DataSet(classes, numbers, whole("seq_len", seq_len, 1, LARGEST_SEQ_LEN), whole("seed", seed, 0))
