@@ -103,6 +103,49 @@ def variance_of_spurious(P: ArrayLike, next_token: ArrayLike, sequences: int | A
     return float((each * (1.0 - each)).sum() + 2.0 * (both - each[i] * each[j]).sum())
 
 
+def expected_spurious_attention(P: ArrayLike, next_token: ArrayLike, sequences: int | ArrayLike, seq_len: int) -> float:
+    """Expected attention on spurious tokens at z = 0, mean over the stored sequences.
+
+    It is the probability that a drawn place of a stored sequence holds a token that no other next token has in the data
+    set, and another one has in the classes. Unlike the number, it never rises with the number of sequences.
+
+    Parameters
+    ----------
+    P : (S, M) array_like or scipy.sparse
+        P[n, l] = P(l|n); rows sum to 1.
+    next_token : (S,) array_like of int
+        Next token of each class.
+    sequences : int or (S,) array_like of int
+        Number of stored sequences of each class, at least 0 and not all 0.
+    seq_len : int
+        T-1, contextual tokens of a sequence.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        As in `expected_spurious`.
+
+    Examples
+    --------
+    >>> from snapdyn import analytic
+    >>> P = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+    >>> analytic.expected_spurious_attention(P, [0, 1], sequences=1, seq_len=2)
+    0.125
+    """
+    parts = _of_next_tokens(P, next_token, sequences, seq_len)
+    total = sum(float(draws.sum()) for _, draws in parts)
+    none: Floats = np.ones(parts[0][0].shape[1])
+    one = np.zeros_like(none)
+    for rows, draws in parts:
+        absent = np.exp(_log_absent(rows, draws))
+        one, none = one * absent + none * (draws @ rows) / max(total, 1.0), none * absent
+    return float(one.sum())
+
+
 def _expected_of_each(parts: list[tuple[Floats, Floats]]) -> Floats:
     """Probability of each common token to be found with exactly one next token."""
     none: Floats = np.ones(parts[0][0].shape[1])

@@ -282,17 +282,28 @@ def _fresh_loss(run: Any) -> Floats:
     fresh = getattr(run.require_classes(), "fresh", None)
     if fresh is None:
         raise _without_data(run)
+    return loss_on(run, fresh)
+
+
+def loss_on(run: Any, classes: SequenceClasses) -> Floats:
+    """Loss of a run on other classes of the same queries, next tokens and V, such as other sequences, (N,), nats.
+
+    Raises
+    ------
+    InputError
+        The run kept no decoder, has a residual connection, or did not start from Y = 0.
+    """
     if run.parameters.get("residual") or run.parameters.get("init", "zeros") != "zeros":
         raise InputError(
-            "expected a run from Y = 0 without residual connection for the observable fresh_loss, received another "
+            "expected a run from Y = 0 without residual connection for its loss on other sequences, received another "
             "one; start from zeros with residual=False"
         )
     Y, rows, outputs = run.require_decoder()
-    query, token = fresh.z_coordinates
-    attention = fresh.attention_from_support(run.z[:, query, token])
-    # Tokens that no stored sequence has keep Y = 0: row -1 is theirs.
+    query, token = classes.z_coordinates
+    attention = classes.attention_from_support(run.z[:, query, token])
+    # Tokens that no class of the run has keep Y = 0: row -1 is theirs.
     Y = np.concatenate([Y, np.zeros_like(Y[:, :1])], axis=1)
-    return np.log1p(class_logits(fresh, attention, Y, rows, outputs).odds) @ fresh.prior
+    return np.asarray(np.log1p(class_logits(classes, attention, Y, rows, outputs).odds) @ classes.prior)
 
 
 def _without_data(run: Any) -> InputError:
