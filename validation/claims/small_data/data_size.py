@@ -150,10 +150,10 @@ CLAIM = Claim(
     ),
     conclusion=(
         "Existence is suppressed, attention is not always. The number first grows with the data where common tokens "
-        "are rare: {rare common tokens:.2g} times on doubling; their share of attention at z = 0 never grows. Attention "
-        "is not suppressed by size: with two or more sequences per next token and really distinct tokens, training "
-        "leaves it below 1.1 times its start. Without distinct tokens training memorises: there attention on spurious "
-        "tokens grows {no distinct tokens:.2g} times."
+        "are rare: {rare common tokens:.2g} times on doubling; the attention at z = 0 never grows. Training does not "
+        "suppress because the data are large: with two or more sequences per next token and really distinct tokens, "
+        "attention on spurious tokens stays below 1.1 times its start. Without distinct tokens training memorises: "
+        "there it grows {no distinct tokens:.2g} times."
     ),
     expected="conditional",
     properties=(

@@ -120,8 +120,8 @@ CLAIM = Claim(
         "N_n sequences of class n with T-1 tokens each are stored. A token is spurious for next token n if it occurs "
         "in sequences of n and of no other next token, though another one has it in the classes. With "
         "q_n = 1 - (1-P(l|n))^(N_n (T-1)) the expected number is the sum over n and common l of q_n prod_(k != n) "
-        "(1-q_k); its variance follows from pairs of tokens. With N sequences per class it decays at the rate r = (T-1) "
-        "min sum_(k != n) -ln(1-P(l|k)), the minimum over l and n with P(l|n) > 0."
+        "(1-q_k); its variance follows from pairs of tokens. With N sequences per class it decays at the rate "
+        "r = (T-1) min sum_(k != n) -ln(1-P(l|k)), the minimum over l and n with P(l|n) > 0."
     ),
     latex=r"E=\sum_n\sum_{l\ \text{common}}q_n(l)\prod_{k\ne n}(1-q_k(l)),\qquad q\,e^{-rN}\le E(N)\le "
     r"C\,e^{-rN}",

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.dynamics import DataSet, MeanField, SequenceClasses, data_set
+from snapdyn.dynamics import MeanField, SequenceClasses, data_set
 from snapdyn.validation.claims.language import (
     ZERO_START,
     Claim,
@@ -77,11 +77,10 @@ def law_error(instance: Instance, law: Law = right_law, permuted: bool = False) 
     return Measured(float(np.abs((found - law(same, others, V)[of]) / size).max()), at_most=0.02)
 
 
-def smallest_rise(instance: Instance, permuted: bool = False) -> Measured | None:
+def smallest_rise(instance: Instance, one_label: bool = False) -> Measured | None:
     """Smallest early rate of a token of one stored sequence, over eta_Z eta_Y t p_s f_sl^2 times its lifting term."""
-    data = stored(instance, size=1)
-    if permuted and isinstance(data, DataSet):
-        # Wrong theory: all sequences have one next token, so nothing tells them apart.
+    data: SequenceClasses = stored(instance, size=1)
+    if one_label:  # wrong theory: all sequences have one next token, so nothing tells them apart
         data = SequenceClasses(data.P, data.query, np.zeros(data.num_classes, int), data.prior, data.vocab_size)
     same, others = overlaps(data, data.next_index)
     every = (same + others) / data.vocab_size
@@ -163,8 +162,8 @@ CLAIM = Claim(
     statement=(
         "From zero start, a token that one stored sequence s alone has rises early if and only if (V-1) times the sum "
         "of p_m f_s.f_m over the other sequences m of its next token is below the same sum over all sequences of other "
-        "next tokens. So with one stored sequence per next token every such token rises, spurious or not, as in Theorem "
-        "2(a). With N sequences per next token and overlaps of one size it rises where N < R/(R-1), R = (V-1)/(K-1)."
+        "next tokens. So with one stored sequence per next token every such token rises, spurious or not, as in "
+        "Theorem 2(a). With N sequences per next token and overlaps of one size it rises where N < R/(R-1), R = (V-1)/(K-1)."
     ),
     latex=r"(V-1)\sum_{m\ne s,\ \text{same}}p_m f_s\!\cdot\! f_m<\sum_{m,\ \text{other}}p_m f_s\!\cdot\! f_m",
     conditions=("zero start, early: eta_Y t V << 1", "rise of all: one stored sequence per next token"),
@@ -200,7 +199,7 @@ CLAIM = Claim(
             smallest_rise,
             DOMAIN,
             conditions=(ZERO, STORED, ONE),
-            controls={"wrong theory: all sequences have one next token": partial(smallest_rise, permuted=True)},
+            controls={"wrong theory: all sequences have one next token": partial(smallest_rise, one_label=True)},
             beyond={
                 "five sequences per class": Instance.of(data_set(three_classes(), 5, 20), 1.0, 1.0, 1.0),
             },

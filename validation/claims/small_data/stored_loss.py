@@ -111,17 +111,17 @@ CLAIM = Claim(
     source="own; Sec. 9",
     title="Training on stored sequences fits these, and nears the distribution like 1/sqrt(N)",
     statement=(
-        "Two data sets of the same classes, one run on each: the loss on the sequences of the other exceeds that on the "
-        "own sequences, summed over both runs. The logits near those of all sequences of this length, each with its "
-        "probability, like 1/sqrt(N) in the number N of stored sequences per class; they do not near those of infinitely "
-        "long sequences."
+        "Two data sets of the same classes, one run on each: the loss on the sequences of the other exceeds that on "
+        "the own sequences, summed over both runs. The logits near those of all sequences of this length, each with "
+        "its probability, like 1/sqrt(N) in the number N of stored sequences per class; they do not near those of "
+        "infinitely long sequences."
     ),
     latex=r"L_B(\theta_A)+L_A(\theta_B)>L_A(\theta_A)+L_B(\theta_B),\qquad |z_N-z_\infty|\sim N^{-1/2}",
     conditions=("zero start", "sequences drawn independently"),
     conclusion=(
         "Holds: sequences that were not stored have the larger loss, at every time and size tried. Early it is exact: "
-        "the sum of the differences is eta_Y t times the square of the difference of the two gradients. The distance of "
-        "logits from the limit of many sequences falls like 1/sqrt(N). This limit is at finite T: the distance to "
+        "the sum of the differences is eta_Y t times the square of the difference of the two gradients. The distance "
+        "of logits from the limit of many sequences falls like 1/sqrt(N). This limit is at finite T: the distance to "
         "infinitely long sequences stays."
     ),
     properties=(
