@@ -33,6 +33,7 @@ from snapdyn.figures import (
     figure_maps,
     figure_orders,
     figure_phase,
+    figure_spurious,
     figure_transition,
 )
 from snapdyn.figures.declaration import FigureEntry, listed, value_text
@@ -67,6 +68,7 @@ _MODULES = (
     figure_orders,
     figure_maps,
     figure_phase,
+    figure_spurious,
 )
 FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(FigureEntry.from_module, _MODULES))
 
