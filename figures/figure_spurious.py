@@ -10,7 +10,7 @@ from pydantic import Field
 
 from snapdyn.analytic import expected_spurious, expected_spurious_attention, transition_time, variance_of_spurious
 from snapdyn.dynamics import MeanField, data_set, integrate, sgd
-from snapdyn.figures.declaration import AttentionRate, DecoderRate, Whole, statement
+from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, Figure, curve_style
 from snapdyn.validation.claims.small_data.spurious_sign import three_classes
@@ -26,14 +26,13 @@ CAPTION = (
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 DATA_SETS = {"quick": 60, "full": 400}
+ETA = 0.1  # both rates, per step
 WIDTH = DOUBLE_COLUMN
 
 
 def compute(
     level: str,
     seq_len: Annotated[Whole, Field(ge=2, le=1000, description="contextual tokens of a sequence, T-1")] = 20,
-    eta_Y: DecoderRate = 0.1,
-    eta_Z: AttentionRate = 0.1,
     data_sets: Annotated[Whole | None, Field(ge=2, description="data sets per N, by the level unless given")] = None,
 ) -> xarray.Dataset:
     """Draw data sets of each size, integrate the mean field of their sequences, and train on them.
@@ -42,7 +41,7 @@ def compute(
     ----------
     level : "quick" or "full"
         60 or 400 data sets per N.
-    seq_len, eta_Y, eta_Z, data_sets
+    seq_len, data_sets
         See the annotations of these arguments.
 
     Returns
@@ -52,14 +51,14 @@ def compute(
         loss and fresh_loss (data, N, mean field), sgd (data, N: attention after SGD); t_end, batch-size-1 steps.
     """
     classes, many = three_classes(), data_sets or DATA_SETS[level]
-    end = 10.0 * float(transition_time(classes.num_classes, classes.vocab_size, eta_Y, kind="end"))
+    end = 10.0 * float(transition_time(classes.num_classes, classes.vocab_size, ETA, kind="end"))
     names = ("number", "start", "attention", "loss", "fresh_loss", "sgd")
     found = {name: np.empty((many, len(SIZES))) for name in names}
     for i, N in enumerate(SIZES):
         for seed in range(many):
             data = data_set(classes, N, seq_len, seed)
-            run = integrate(MeanField(data, eta_Y, eta_Z), [0.0, end], rtol=1e-6, atol=1e-9, save_decoder=True)
-            trained = sgd(data, eta_Y, eta_Z, round(end), batch_size=8, seed=seed, record=[round(end)])
+            run = integrate(MeanField(data, ETA, ETA), [0.0, end], rtol=1e-6, atol=1e-9, save_decoder=True)
+            trained = sgd(data, ETA, ETA, round(end), batch_size=8, seed=seed, record=[round(end)])
             found["number"][seed, i] = len(data.spurious)
             found["start"][seed, i], found["attention"][seed, i] = run.observable("spurious_attention")
             found["loss"][seed, i], found["fresh_loss"][seed, i] = run.loss[-1], run.observable("fresh_loss")[-1]
@@ -89,14 +88,13 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
     number.errorbar(N, mean.number, error.number, color="C0", **CIRCLES, label="data sets, or mean field")
     attention.plot(N, dataset.expected_attention, **curve_style(0))
     attention.errorbar(N, mean.attention, error.attention, color="C0", **CIRCLES)
-    attention.plot(N, mean.sgd, "x", color="C1", label="SGD on stored sequences")
+    attention.plot(N, mean.sgd, "x", color="C1", zorder=3, label="SGD on stored sequences")
     loss.plot(N, mean.fresh_loss, **curve_style(2), label="other sequences")
     loss.plot(N, mean.loss, **curve_style(3), label="stored sequences")
     number.set_ylabel("spurious tokens")
-    attention.set_ylabel("attention on spurious tokens")
+    attention.set(ylabel="attention on spurious tokens", yscale="log")
     loss.set(ylabel="loss (nats)", yscale="log")
     number.set_ylim(bottom=0)
-    attention.set_ylim(bottom=0)
     letter_panels((number, attention, loss))
     legend_above(figure, most_columns=3)
     return figure
@@ -139,4 +137,3 @@ PROPERTIES = (
         wrong={"one loss for both, at N = 1": lambda dataset: (dataset.loss / dataset.fresh_loss).mean("data").min()},
     ),
 )
-GENERAL = (PROPERTIES[0].name,)
