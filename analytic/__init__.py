@@ -37,6 +37,11 @@ from snapdyn.analytic.profile_growth import (
     growth_exponent_with_drift,
 )
 from snapdyn.analytic.speed_control import discrete_h, error_norm, gamma, gamma_integral, h
+from snapdyn.analytic.spurious_tokens import (
+    expected_spurious,
+    expected_spurious_attention,
+    variance_of_spurious,
+)
 from snapdyn.analytic.transition_times import omega_1, transition_time, u_minus, u_peak, u_plus
 
 __all__ = [
@@ -54,6 +59,8 @@ __all__ = [
     "early_common_logit_of_many_classes",
     "error_norm",
     "error_of_consistent_form",
+    "expected_spurious",
+    "expected_spurious_attention",
     "first_ladder_gaps",
     "gamma",
     "gamma_integral",
@@ -77,5 +84,6 @@ __all__ = [
     "u_minus",
     "u_peak",
     "u_plus",
+    "variance_of_spurious",
     "xi",
 ]

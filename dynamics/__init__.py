@@ -1,5 +1,6 @@
 """Dynamics: sequence classes, systems of ODEs on compiled right-hand sides, integration, trajectories."""
 
+from snapdyn.dynamics.classes.stored_sequences import DataSet, data_set
 from snapdyn.dynamics.classes.symmetric import ClassKind, SymmetricClasses, symmetric_classes
 from snapdyn.dynamics.classes.synthetic import random_classes, single_common_token, syn_medium, syn_small
 from snapdyn.dynamics.classes.table import SequenceClasses
@@ -32,6 +33,7 @@ __all__ = [
     "SYSTEMS",
     "Adam",
     "ClassKind",
+    "DataSet",
     "Event",
     "EventRecord",
     "ExpansionWarning",
@@ -52,6 +54,7 @@ __all__ = [
     "Trace",
     "Trajectory",
     "TransformerRun",
+    "data_set",
     "descend",
     "descend_samples",
     "from_text",

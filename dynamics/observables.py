@@ -172,6 +172,8 @@ class Observable:
         Whether the value is a text.
     needs_transition : bool
         Whether this quantity needs an integration that locates the event "transition", and SGD that keeps the decoder.
+    needs_decoder : bool
+        Whether this quantity needs a run that keeps the decoder.
 
     Examples
     --------
@@ -192,6 +194,7 @@ class Observable:
     on_support: Callable[[Any], Floats] | None = None
     text: bool = False
     needs_transition: bool = False
+    needs_decoder: bool = False
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -264,6 +267,52 @@ def _of_decoder(run: Any) -> ClassLogits:
     return class_logits(run.require_classes(), run.attention_entries, *run.require_decoder())
 
 
+def _spurious_attention(run: Any) -> Floats:
+    """Attention on spurious tokens, mean over stored sequences, (N,)."""
+    classes = run.require_classes()
+    spurious = getattr(classes, "spurious", None)
+    if spurious is None:
+        raise _without_data(run)
+    attention = run.attention_entries * np.isin(classes.P.indices, spurious[:, 1])
+    return np.asarray(np.add.reduceat(attention, classes.P.indptr[:-1], axis=1) @ classes.prior)
+
+
+def _fresh_loss(run: Any) -> Floats:
+    """Loss on sequences that training has not seen, (N,), nats."""
+    fresh = getattr(run.require_classes(), "fresh", None)
+    if fresh is None:
+        raise _without_data(run)
+    return loss_on(run, fresh)
+
+
+def loss_on(run: Any, classes: SequenceClasses) -> Floats:
+    """Loss of a run on other classes of the same queries, next tokens and V, such as other sequences, (N,), nats.
+
+    Raises
+    ------
+    InputError
+        The run kept no decoder, has a residual connection, or did not start from Y = 0.
+    """
+    if run.parameters.get("residual") or run.parameters.get("init", "zeros") != "zeros":
+        raise InputError(
+            "expected a run from Y = 0 without residual connection for its loss on other sequences, received another "
+            "one; start from zeros with residual=False"
+        )
+    Y, rows, outputs = run.require_decoder()
+    query, token = classes.z_coordinates
+    attention = classes.attention_from_support(run.z[:, query, token])
+    # Tokens that no class of the run has keep Y = 0: row -1 is theirs.
+    Y = np.concatenate([Y, np.zeros_like(Y[:, :1])], axis=1)
+    return np.asarray(np.log1p(class_logits(classes, attention, Y, rows, outputs).odds) @ classes.prior)
+
+
+def _without_data(run: Any) -> InputError:
+    return InputError(
+        f"expected a run on stored sequences, received one of {run.system} on other classes or from a file; build "
+        "classes with sd.data_set(classes, sequences, seq_len) and run again"
+    )
+
+
 def _entropy(run: Any) -> Floats:
     return np.asarray(run.entropy() if callable(run.entropy) else run.entropy)  # transformers keep an array
 
@@ -331,6 +380,8 @@ OBSERVABLES: Registry[Observable] = Registry(
             lambda run: run.entropy(distinct_only=True),
             OF_CLASS,
         ),
+        Observable("spurious_attention", "attention on spurious tokens", "1", _spurious_attention),
+        Observable("fresh_loss", "loss on fresh sequences", "nats", _fresh_loss, needs_decoder=True),
         Observable("growth_exponent", "growth exponent B", "1", _growth_exponent, cells=(ODE,)),
         Observable(
             "z",

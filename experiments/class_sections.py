@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from pydantic import model_validator
 
 from snapdyn.core.errors import InputError, existing_file, shown
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics import (
     SequenceClasses,
     TextClasses,
+    data_set,
     from_text,
     random_classes,
     single_common_token,
@@ -24,7 +26,7 @@ from snapdyn.dynamics import (
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files.foreign import csv_rows, read_npz
 from snapdyn.dynamics.files.netcdf import UNREADABLE
-from snapdyn.experiments.toml_files import FileName, Rows, Section, section_model
+from snapdyn.experiments.toml_files import FileName, Rows, Section, of_kind, read_model, section_model
 
 # Whole numbers in the file of a sparse table.
 INDEX_ARRAYS = ("indptr", "indices", "row", "col", "coords", "offsets", "shape")
@@ -103,6 +105,29 @@ class TextSection(ClassSection):
         return TextClasses.load(folder / self.file)
 
 
+class DataSetSection(ClassSection):
+    """Sequences drawn once from other classes, whose section is [classes.classes]."""
+
+    classes: dict[str, Any]
+    sequences: int | list[int]
+
+    def source(self) -> ClassSection:
+        """Section of the classes from which the sequences are drawn."""
+        model = of_kind(CLASSES, self.classes, "[classes.classes]")
+        return cast(ClassSection, read_model(model, self.classes, "[classes.classes]", names_section=False))
+
+    @model_validator(mode="after")
+    def _has_source(self) -> Self:
+        self.source()
+        return self
+
+    def files(self, folder: Path) -> list[Path]:
+        return self.source().files(folder)
+
+    def build(self, folder: Path) -> SequenceClasses:
+        return data_set(self.source().build(folder), **self.model_dump(exclude={"kind", "classes"}))
+
+
 def read_table(path: Path) -> Any:
     """Read P from .csv (a row per class), or .npz (scipy sparse matrix, or one numpy array)."""
     if path.suffix not in (".csv", ".npz"):
@@ -146,12 +171,14 @@ def _numbers(path: Path, line: int, row: list[str]) -> Floats:
 
 
 TEXT: type[TextSection] = section_model("Text", from_text, TextSection, skip=("progress",))
+DATA_SET: type[DataSetSection] = section_model("DataSet", data_set, DataSetSection)
 CLASSES: dict[str, type[ClassSection]] = {
     "syn_small": _builder_model(syn_small),
     "syn_medium": _builder_model(syn_medium),
     "single_common_token": _builder_model(single_common_token),
     "symmetric_classes": _builder_model(symmetric_classes),
     "random_classes": _builder_model(random_classes),
+    "data_set": DATA_SET,
     "table": Table,
     "text": TEXT,
 }

@@ -167,7 +167,7 @@ def finished(run: Trajectory) -> Trajectory:
 def run_for(
     observables: Iterable[Observable], section: SystemSection, run: RunSection, classes: SequenceClasses | None
 ) -> Trajectory:
-    """Integrate the system of a cell to the end, with the events that the observables need.
+    """Integrate the system of a cell to the end, with the events and the decoder that the observables need.
 
     Raises
     ------
@@ -184,6 +184,8 @@ def run_for(
                 "observables"
             )
         events["transition"] = transition_event(classes.vocab_size)
+    if any(each.needs_decoder for each in observables):
+        run = run.model_copy(update={"save_decoder": True})
     return finished(run.integrate(system, events=events))
 
 

@@ -33,6 +33,7 @@ from snapdyn.figures import (
     figure_maps,
     figure_orders,
     figure_phase,
+    figure_spurious,
     figure_transition,
     figure_winner,
 )
@@ -69,6 +70,7 @@ _MODULES = (
     figure_maps,
     figure_phase,
     figure_winner,
+    figure_spurious,
 )
 FIGURES: Registry[FigureEntry] = Registry("figure", lambda entry: entry.id, map(FigureEntry.from_module, _MODULES))
 

@@ -26,6 +26,7 @@ from snapdyn.validation.claims.on_text import (
     ROLES,
     Move,
     assumption_2_on,
+    distinct_by_chance,
     overlap_spectrum,
     theorem_2_on,
     theorem_3_on,
@@ -64,6 +65,10 @@ def show_classes(classes: TextClasses) -> None:
             f"{queries} queries, {classes.next_tokens.size} next words, {classes.P.nnz} probabilities",
         ),
         ("words in windows", f"{int(used.sum())}: {distinct} distinct, {int(used.sum()) - distinct} common"),
+        (
+            "distinct words by chance",
+            f"{distinct_by_chance(classes):.4g} expected if the words of windows did not depend on the next word",
+        ),
         *((f"(query, word): {role}", str(number)) for role, number in zip(ROLES, roles, strict=True)),
         ("queries with one class", str(classes.trivial_queries.size)),
         ("largest eigenvalues of E", spectrum),

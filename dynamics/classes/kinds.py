@@ -192,10 +192,10 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
     value = ranks(P.data, start) if start.any() else ranks(P.data)
     # What a token is and with which weight: tokens of one class are told apart by their weight only.
     entry = np.where(count[P.indices] == 1, 0, P.indices + 1) * (value.max() + 1) + value
-    of_row = _by_content(of, entry, ranks(classes.prior))
+    of_row = numbers_by_content(of, entry, ranks(classes.prior))
     if of_row.max() + 1 > most:
         return None
-    type_of_query = _by_content(query, of_row, np.zeros(classes.num_queries, np.int64))
+    type_of_query = numbers_by_content(query, of_row, np.zeros(classes.num_queries, np.int64))
     kind = ranks(type_of_query[query], of_row)
     first = np.unique(kind, return_index=True)[1]
     if first.size > most:
@@ -237,8 +237,11 @@ def recognised(classes: SequenceClasses, z_initial: Floats, most: float, asked: 
     )
 
 
-def _by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
-    """Numbers of the owners: equal if labels, (owners,), and multisets of content, (n,) of `owner` (n,), are equal."""
+def numbers_by_content(owner: Ints, content: Ints, label: Ints) -> Ints:
+    """Numbers of the owners: equal if labels, (owners,), and multisets of content, (n,) of `owner` (n,), are equal.
+
+    The owners, 0, 1, ..., are numbered in the order in which each number first occurs.
+    """
     ends = np.cumsum(np.bincount(owner, minlength=label.size))
     rows = np.split(content[np.lexsort((content, owner))], ends[:-1])
     known: dict[tuple[int, bytes], int] = {}

@@ -318,6 +318,8 @@ def stored(run: Any) -> xarray.Dataset:
             "P_token": ("entry", P.indices),
             "P_class": ("entry", run.classes.class_of_entry),
         }
+        if hasattr(run.classes, "spurious"):  # of a data set
+            data["spurious"] = (("spurious", "pair"), run.classes.spurious)
     if not kept and run.Y is not None:
         data |= {
             "Y": (("time", "row", "column"), run.Y),
@@ -362,6 +364,8 @@ def fields(attributes: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple
         classes = SequenceClasses(P, values["class_query"], values["next_token"], values["prior"], header["vocab_size"])
         if "word" in values:
             vars(classes)["words"] = tuple(map(str, values["word"]))  # of a text
+        if "spurious" in values:
+            vars(classes)["spurious"] = values["spurious"]  # of a data set
     if classes and not kept and "z" in values and "z_support" not in values:
         query, token = classes.z_coordinates  # elsewhere z keeps its start
         values["z_support"] = np.ascontiguousarray(values["z"][:, query, token])

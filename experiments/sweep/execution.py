@@ -163,8 +163,9 @@ def _run(kind: str, sections: Sections, observables: Sequence[Observable], folde
         )
     if record is None:
         record = np.union1d([0], np.geomspace(1, sgd_section.steps, RECORDED_STEPS).round().astype(int)).tolist()
+    decoder = transition or any(each.needs_decoder for each in observables)
     (seed,) = sgd_section.seed_list()
-    settings |= {"seed": seed, "record": record, "save_decoder": transition}
+    settings |= {"seed": seed, "record": record, "save_decoder": decoder}
     return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
 
 

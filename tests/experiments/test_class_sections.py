@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from scipy import sparse
 
 import snapdyn
@@ -116,3 +117,47 @@ def test_rows_of_a_table_that_do_not_fit(tmp_path: Path, content: str, sentence:
     (tmp_path / "P.csv").write_text(content)
     with pytest.raises(InputError, match=sentence):
         read_table(tmp_path / "P.csv")
+
+
+DATA_SET = """
+[classes]
+kind = "data_set"
+sequences = {sequences}
+seq_len = 6
+seed = 4
+[classes.classes]
+kind = "random_classes"
+num_classes = 3
+num_common = 9
+"""
+
+
+def test_data_set_of_other_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that a file gives the library's data set, that [classes.classes] is checked, and what a sweep measures."""
+    classes = sd.random_classes(3, 9)
+    file = tmp_path / "run.toml"
+    for sequences in (3, [1, 2, 0]):
+        file.write_text(DATA_SET.format(sequences=sequences) + TEXT_SYSTEM)
+        built = read_simulation(file).build().classes
+        assert built == sd.data_set(classes, sequences, 6, seed=4)
+        assert isinstance(built, sd.DataSet)
+    nested = DATA_SET[DATA_SET.index("[classes.classes]") :]
+    for fault, old, new in (
+        ("'random'", "random_classes", "random"),
+        ("'num_classe'", "num_classes", "num_classe"),
+        ("a section", nested, "classes = 3"),
+        ("sequences", "{sequences}", "2.5"),
+    ):
+        text = DATA_SET.replace(old, new).format(sequences=2) + TEXT_SYSTEM
+        assert fault in refusal(text, tmp_path, capsys)
+    sweep = '[sweep]\ndesign = "grid"\n"classes.sequences" = [1, 4]\n'
+    observables = 'observables = ["spurious_attention", "fresh_loss"]\n'
+    file.write_text(DATA_SET.format(sequences=2) + TEXT_SYSTEM + sweep + observables)
+    assert main(["sweep", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]) == 0
+    capsys.readouterr()
+    with xr.open_dataset(tmp_path / "out" / "run.nc") as found:
+        for N in (1, 4):
+            data = sd.data_set(classes, N, 6, seed=4)
+            run = sd.integrate(sd.MeanField(data, 1.0, 0.1), [1.0], save_decoder=True)
+            for name in ("spurious_attention", "fresh_loss"):
+                assert float(found[name].sel(sequences=N)) == pytest.approx(run.observable(name)[-1], rel=1e-9)

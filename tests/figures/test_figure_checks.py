@@ -53,6 +53,7 @@ WRONG_DATA = {
     "ladder": backwards("gap", "rung"),
     "orders": lambda dataset: dataset.assign(gap=dataset.gap**2),
     "maps": scaled("violation_0", 0.0),
+    "spurious": backwards("number", "N"),
     "phase": scaled("times_transition_time", 2.0),
     "winner": backwards("share_training", "rule"),
 }

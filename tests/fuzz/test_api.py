@@ -87,6 +87,7 @@ USUAL: dict[str, Any] = {
     "xlabel": "x", "ylabel": "y", "quantity": "q", "what": "error", "rung": "SGD", "measured": 1.0, "value": 1.0,
     "required": "Q = 1", "values": nothing, "compute": nothing, "draw": nothing, "measure": nothing,
     "function": nothing, "momentum": 0.5, "claim": "lemma13", "seed": 0, "number": 0,
+    "next_token": [0, 1], "sequences": 3,
     "eta": (0.1, 1.0, "log"), "arms": (2, 10), "results": (), "rows": (), "dataset": xarray.Dataset(),
 }  # fmt: skip
 
@@ -118,7 +119,7 @@ def calls(folder: Path) -> dict[str, Call]:
         *filter(inspect.isfunction, (getattr(analytic, name) for name in analytic.__all__)),
         *(getattr(classes(), name) for name in of_class),
         run.entropy, run.token_attention, run.growth_factor, family.draw,
-        sd.syn_medium, sd.single_common_token, sd.random_classes,
+        sd.syn_medium, sd.single_common_token, sd.random_classes, sd.data_set,
         sd.load, sd.log_times, dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder,
         sd.FiniteLengthMeanField, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box,
         sd.Evidence, validation.equation_text, figures.compute,

@@ -13,8 +13,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from snapdyn.analytic import expected_spurious
 from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.text.text_classes import TextClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims._shared import MUCH_LARGER
 from snapdyn.validation.measured import Measured
@@ -30,6 +32,16 @@ DENSE_CLASSES = 4000  # up to this number of classes all eigenvalues of E are co
 # Smallest |dz| that counts as a change, relative to the largest |dz| of the run. Above it, runs on WikiText-2 with
 # rtol 1e-3 and 1e-4 differ in the sign of 4 in 100,000 logits.
 STILL = 1e-6
+
+
+def distinct_by_chance(classes: TextClasses) -> float:
+    """Expected number of words with one next word if the words of windows did not depend on the next word.
+
+    The number of spurious tokens of as many windows whose words are drawn independently from the mean of all classes.
+    """
+    row, of_next = classes.prior @ classes.P, np.bincount(classes.next_index, weights=classes.counts)
+    table = np.tile(row / row.sum(), (of_next.size, 1))
+    return expected_spurious(table, np.arange(of_next.size), of_next, classes.window)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from snapdyn.dynamics import (
 from snapdyn.validation.claims.on_text import (
     ROLES,
     assumption_2,
+    distinct_by_chance,
     theorem_2_on,
     theorem_3_on,
     token_roles,
@@ -54,6 +55,21 @@ def test_roles_against_sets() -> None:
     # All roles but the first occur in the text, and the first in the others.
     assert set(roles_by_hand(fable)) >= set(ROLES[1:])
     assert ROLES[0] in roles_by_hand(shared)
+
+
+def test_distinct_words_by_chance_against_draws() -> None:
+    """Assert the number within 4 standard errors of draws that do not depend on the next word, and not of the text's."""
+    fable = from_text(FABLE, window=4, min_count=2, min_token_count=1)
+    row = np.average(fable.P.toarray(), axis=0, weights=fable.counts)
+    rng, numbers = np.random.default_rng(0), []
+    for _ in range(1000):
+        found = np.zeros((fable.num_next_tokens, row.size), bool)
+        for n, count in enumerate(fable.counts.tolist()):
+            found[fable.next_index[n]] |= rng.multinomial(count * fable.window, row / row.sum()) > 0
+        numbers.append((found.sum(axis=0) == 1).sum())
+    error = np.std(numbers) / np.sqrt(len(numbers))
+    assert abs(distinct_by_chance(fable) - np.mean(numbers)) < 4 * error
+    assert abs(np.count_nonzero(fable.omega_size == 1) - np.mean(numbers)) > 4 * error
 
 
 def test_theorem_2_where_it_holds() -> None:

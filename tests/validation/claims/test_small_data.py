@@ -1,0 +1,127 @@
+"""Claims about stored sequences against plain numpy that shares no code with them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from snapdyn import analytic
+from snapdyn.dynamics import SequenceClasses, data_set
+from snapdyn.validation.claims.small_data import data_size, spurious_sign, stored_loss
+from snapdyn.validation.claims.small_data._shared import SIZES, sequences_of, stored
+from snapdyn.validation.search.instance import Instance
+
+Array = np.ndarray
+
+
+def gradients(Y: Array, z: Array, P: Array, label: Array, prior: Array) -> tuple[Array, Array, float]:
+    """Ascent directions of Y (M, V) and z (M,) and the loss, one query, from the definition of the model."""
+    c = P * np.exp(z)
+    c /= c.sum(axis=1, keepdims=True)
+    norm = np.linalg.norm(c, axis=1, keepdims=True)
+    f = c / norm
+    w = f @ Y
+    alpha = np.exp(w - w.max(axis=1, keepdims=True))
+    alpha /= alpha.sum(axis=1, keepdims=True)
+    error = -alpha
+    error[np.arange(len(P)), label] += 1.0
+    dY = f.T @ (prior[:, None] * error)
+    g = error @ Y.T
+    # dJ/dz through c, whose norm is divided out: f o (g - f (f.g)).
+    dz = (prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))).sum(axis=0)
+    return dY, dz, float(-prior @ np.log(alpha[np.arange(len(P)), label]))
+
+
+def trained(data: SequenceClasses, steps: int, eta: float) -> tuple[Array, Array]:
+    """Y and z after plain steps on the expectation over the stored sequences."""
+    P, Y, z = data.P.toarray(), np.zeros((data.num_tokens, data.vocab_size)), np.zeros(data.num_tokens)
+    for _ in range(steps):
+        dY, dz, _ = gradients(Y, z, P, data.next_token, data.prior)
+        Y, z = Y + eta * dY, z + eta * dz
+    return Y, z
+
+
+def plain_sequences(classes: SequenceClasses, N: int, T: int, seed: int) -> tuple[Array, Array]:
+    """Shares of tokens and next tokens of N drawn sequences per class, one row each."""
+    rng, P = np.random.default_rng(seed), classes.P.toarray()
+    rows = [np.bincount(rng.choice(P.shape[1], T, p=row), minlength=P.shape[1]) / T for row in P for _ in range(N)]
+    return np.array(rows), np.repeat(classes.next_token, N)
+
+
+@pytest.mark.parametrize("N", [1, 2, 4])
+def test_early_rates_by_plain_numpy(N: int) -> None:
+    """Assert the law of the early sign on sequences that numpy draws: all rise with one per next token, else most fall."""
+    P, label = plain_sequences(spurious_sign.three_classes(), N, 20, seed=N)
+    prior = np.full(len(P), 1 / len(P))
+    dY, _, _ = gradients(np.zeros((P.shape[1], 50)), np.zeros(P.shape[1]), P, label, prior)
+    _, dz, _ = gradients(1e-6 * dY, np.zeros(P.shape[1]), P, label, prior)
+    f = P / np.linalg.norm(P, axis=1, keepdims=True)
+    signs = []
+    for l in np.flatnonzero((P > 0).sum(axis=0) == 1):
+        s = int(P[:, l].argmax())
+        cosines = np.delete(f @ f[s], s)
+        same = np.delete(label, s) == label[s]
+        signs.append((dz[l] > 0, 49 * cosines[same].sum() < cosines[~same].sum()))
+    assert signs
+    assert all(found == law for found, law in signs)
+    assert all(found for found, _ in signs) is (N == 1)
+
+
+def test_attention_on_spurious_tokens_by_plain_descent() -> None:
+    """Assert attention after training on the named case within 1 % of plain steps, and growth without distinct tokens.
+
+    Steps of eta differ from the flow by some eta/2 of a logit's change.
+    """
+    for classes, grows in ((spurious_sign.three_classes(), False), (spurious_sign.unstructured(3, 50), True)):
+        instance = replace(data_size.three_sequences(classes), t_end=200.0)
+        vars(instance)["classes"] = data = data_set(classes, 3, 20, seed=1)
+        found = data_size.growth_of_attention(instance)
+        assert found is not None
+        _, z = trained(data, 4000, 0.05)
+        attention = data.P.toarray() * np.exp(z)
+        attention /= attention.sum(axis=1, keepdims=True)
+        chosen = data.spurious[:, 1]
+        before = data.prior @ data.P.toarray()[:, chosen].sum(axis=1)
+        assert found.value == pytest.approx(data.prior @ attention[:, chosen].sum(axis=1) / before, rel=0.01)
+        assert (found.value > 1) is grows
+
+
+def test_exchanged_losses_by_plain_descent() -> None:
+    """Assert the excess loss on exchanged data sets within 2 % of plain steps."""
+    classes = stored_loss.source()
+    instance = replace(Instance.of(classes, 1.0, 1.0, 60.0, seq_len=4), number=SIZES.index(5))
+    found = stored_loss.exchange(instance)
+    assert found is not None
+    data = [stored(instance, seed) for seed in (0, stored_loss.OTHER)]
+    np.testing.assert_array_equal(sequences_of(instance), [5, 5])
+    runs = [trained(each, 1200, 0.05) for each in data]
+    losses = np.array(
+        [[gradients(*run, each.P.toarray(), each.next_token, each.prior)[2] for each in data] for run in runs]
+    )
+    own = losses.trace()
+    assert found.value == pytest.approx((losses.sum() - 2 * own) / own, rel=0.02)
+
+
+def test_all_sequences_are_the_limit() -> None:
+    """Assert the probabilities of all sequences against many drawn ones, and their number."""
+    limit = stored_loss.all_sequences()
+    assert limit.prior.sum() == pytest.approx(1.0, rel=1e-12)
+    assert limit.num_classes == 2 * 35  # multisets of 4 of 4 tokens
+    data = data_set(stored_loss.source(), 20_000, stored_loss.LENGTH)
+    for each in (limit, data):
+        np.testing.assert_allclose(each.prior[each.next_token == 0].sum(), 0.5, rtol=1e-9)
+    # Probability that a sequence of class 0 holds token 0 alone: 0.3^4, here within 4.5 standard errors.
+    alone = [each.prior[(each.next_token == 0) & (each.P[:, [0]].toarray()[:, 0] == 1)].sum() for each in (limit, data)]
+    assert alone[0] == pytest.approx(0.3**4 / 2, rel=1e-12)
+    assert abs(alone[1] - alone[0]) < 4.5 * np.sqrt(0.3**4 / 20_000) / 2
+
+
+def test_the_number_first_grows_where_tokens_are_rare() -> None:
+    """Assert the boundary of `data-size` at two classes that share one token: the golden ratio."""
+    golden = (np.sqrt(5) - 1) / 2
+    for factor, falls in ((0.97, False), (1.03, True)):
+        absent = golden**factor
+        P = 1 - absent ** (1 / 20)
+        table = [[P, 1 - P, 0], [P, 0, 1 - P]]
+        before, after = (analytic.expected_spurious(table, [0, 1], N, 20) for N in (1, 2))
+        assert (after < before) is falls
