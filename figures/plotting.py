@@ -57,9 +57,11 @@ def plot(
     style : str, path or mapping, optional
         As in `house_style`.
     **options
-        Trajectory: ``n``, the class (default 0; for "entropy" all classes); ``tokens``, a list (default: all tokens of
-        the class; for "relative_gain" all its distinct tokens), ``l0``, the token that gains are relative to (default
-        the most frequent distinct token). Sweep: ``x`` and ``y``, the dimensions (default the first two).
+        Trajectory: ``label`` and ``color``, as in matplotlib; with several curves the label stands before the name of
+        each, and there is no color. ``n``, the class (default 0; for "entropy" all classes); ``tokens``, a list
+        (default: all tokens of the class; for "relative_gain" all its distinct tokens), ``l0``, the token that gains
+        are relative to (default the most frequent distinct token). Sweep: ``x`` and ``y``, the dimensions (default the
+        first two).
 
     Returns
     -------
@@ -276,29 +278,41 @@ def known_options(what: str, options: Iterable[str], known: Sequence[str]) -> No
             raise unknown_name(f"an option of {what}", name, known)
 
 
-def draw_runs(axes: Axes, runs: Sequence[Trajectory], what: str, **options: Any) -> None:
-    """Draw one quantity of runs over time: the median over the runs, and with several runs the 10-90 % band."""
+def draw_runs(
+    axes: Axes, runs: Sequence[Trajectory], what: str, label: str = "", color: Any = None, **options: Any
+) -> None:
+    """Draw one quantity of runs over time: the median over the runs, and with several runs the 10-90 % band.
+
+    Curves that are in the axes already keep their colours, and the legend names all. A record at t = 0 has no place on
+    a logarithmic axis.
+    """
     first = runs[0]
     if any(not np.array_equal(run.t, first.t) for run in runs):
         raise InputError("expected runs on the same times, received others; give the same t_eval or record to all")
     if any(run.classes is not first.classes and run.classes != first.classes for run in runs):
         raise InputError("expected runs of the same classes, received others; draw them one by one")
-    label, curves = _curves(runs, what, options)
-    for number, (name, of_runs) in enumerate(curves):
+    ylabel, curves = _curves(runs, what, options)
+    if color is not None and len(curves) > 1:
+        raise InputError(f"expected no color with {len(curves)} curves, received {shown(color)}; choose one curve")
+    before = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
+    positive = first.t > 0
+    log_time = positive.any() and first.t[-1] > 100 * first.t[positive][0]
+    kept = positive if log_time else np.full(first.t.size, True)
+    for number, (name, of_runs) in enumerate(curves, start=before):
         # Colours first, or a line style of its own for each of a few curves.
-        style = number if len(curves) <= len(LINE_STYLES) else number // 7
-        low, median, high = np.quantile(of_runs, [LOW, 0.5, HIGH], axis=0)
-        colour = f"C{number % 7}"
-        axes.plot(first.t, median, label=name, color=colour, linestyle=LINE_STYLES[style % len(LINE_STYLES)])
+        style = number if before + len(curves) <= len(LINE_STYLES) else number // 7
+        low, median, high = np.quantile(np.asarray(of_runs)[:, kept], [LOW, 0.5, HIGH], axis=0)
+        colour = f"C{number % 7}" if color is None else color
+        words = label if label and len(curves) == 1 else f"{label}, {name}" if label else name
+        axes.plot(first.t[kept], median, label=words, color=colour, linestyle=LINE_STYLES[style % len(LINE_STYLES)])
         if len(runs) > 1:
-            axes.fill_between(first.t, low, high, color=colour, alpha=0.2, linewidth=0)
-    positive = first.t[first.t > 0]
-    if positive.size and positive[-1] > 100 * positive[0]:
+            axes.fill_between(first.t[kept], low, high, color=colour, alpha=0.2, linewidth=0)
+    if log_time:
         axes.set_xscale("log")
     axes.set_xlabel(TIME_LABEL)
-    axes.set_ylabel(label)
-    if len(curves) > 1:
-        axes.legend(ncols=1 + (len(curves) - 1) // 8, fontsize=note_size())
+    axes.set_ylabel(ylabel)
+    if before + len(curves) > 1:
+        axes.legend(ncols=1 + (before + len(curves) - 1) // 8, fontsize=note_size())
 
 
 def _curves(runs: Sequence[Trajectory], what: str, options: dict[str, Any]) -> tuple[str, list[tuple[str, Any]]]:

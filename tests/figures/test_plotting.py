@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray
 from matplotlib import pyplot
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -14,6 +15,7 @@ import snapdyn as sd
 from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
 from snapdyn.validation.comparison import compute
+from snapdyn.validation.pictures import Map
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,29 @@ def test_quantities_of_a_trajectory(what: str, curves: int, run: sd.Trajectory) 
     assert axes.get_ylabel()
     expected = {"entropy": run.entropy()[:, 0], "loss": run.loss}
     if what in expected:
-        np.testing.assert_array_equal(axes.lines[0].get_ydata(), expected[what])
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), expected[what][1:])  # t = 0 has no place there
+
+
+def test_several_runs_in_one_panel(run: sd.Trajectory) -> None:
+    """Assert labels and colours of the caller, and a legend that tells the curves apart."""
+    axes = sd.figures.plot(run, "loss", label="slow")
+    sd.figures.plot(run, "loss", axes, label="again", color="black")
+    sd.figures.plot(run, "entropy", axes, n=0)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["slow", "again", "class 0"]
+    assert len({to_hex(line.get_color()) for line in axes.lines}) == 3
+    assert to_hex(axes.lines[1].get_color()) == "#000000"
+    with pytest.raises(sd.InputError, match="expected no color with 4 curves"):
+        sd.figures.plot(run, "attention", color="red")
+
+
+def test_a_claim_is_drawn() -> None:
+    """Assert that the map and the picture of a claim are drawn with their legends."""
+    grid = np.arange(1.0, 4.0)
+    found = Map("title", "x", "y", "number", grid, grid, np.arange(9.0).reshape(3, 3) + 1, 4.0)
+    assert sd.figures.plot(found).get_title() == "title"
+    picture = sd.Picture("t", "z", (sd.Picture.line("theory", [1, 10], [0.0, 0.5]),))
+    axes = sd.figures.plot(picture)
+    assert axes.get_legend().get_texts()[0].get_text() == "theory"
 
 
 def test_drawings_keep_the_style(run: sd.Trajectory) -> None:
@@ -53,12 +77,10 @@ def test_drawings_keep_the_style(run: sd.Trajectory) -> None:
 
     In axes of the caller, what stood there before keeps its font.
     """
-    from matplotlib.colors import to_hex
-
     own = Figure().subplots()
     own.set_title("mine", family="monospace")
     assert run.plot("relative_gain", ax=own, n=1, tokens=[5], l0=4) is own
-    np.testing.assert_array_equal(own.lines[0].get_ydata(), run.relative_gain(1, 5, 4))
+    np.testing.assert_array_equal(own.lines[0].get_ydata(), run.relative_gain(1, 5, 4)[1:])
     assert own.title.get_fontfamily() == ["monospace"]
     assert own.lines[0].get_color() != "C0"
     axes = run.plot("attention", style="icml")
