@@ -173,7 +173,7 @@ def compare(
     classes : SequenceClasses, or an own system
         With an own system the trace holds its observables; rates and curves are left out.
     eta_Y : float
-        Learning rate of the decoder, per update of the trace, divided by its `rate_factor`.
+        Learning rate of the decoder, per update of the trace where the multiplier of its schedule is 1.
     eta_Z : float
         Learning rate of attention, per update of the trace.
     observables : sequence of str, optional
@@ -182,7 +182,7 @@ def compare(
     curves : sequence of str, optional
         Keys of `CURVES`; default the mean field, or "mean_map" and "flow" for a trace of a rule such as Adam.
         "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
-        updates, momentum, schedule and `rate_factor`.
+        updates, momentum and schedule.
     most_evaluations : int, optional
         Most evaluations of the rate for a curve; default 500,000 for small tables, else what `integrate` allows.
 
@@ -225,7 +225,7 @@ def compare(
     steps, values = _between(trace, values)
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
-        "rate_factor": clock.rate_factor, "seq_len": trace.finite_length, "length": trace.length_sentence,
+        "seq_len": trace.finite_length, "length": trace.length_sentence,
         "schedule": None if clock.schedule is None else clock.schedule.tolist(),
         **({"optimizer": clock.optimizer_as_json} if clock.has_rule else {}),
     }  # fmt: skip
@@ -414,12 +414,11 @@ def _descent(
         else FiniteLengthMeanField(classes, *rates, seq_len=seq_len)
     )
     made = np.rint(updates).astype(np.int64)
-    size, momentum = settings.get("rate_factor", 1.0), settings.get("momentum", 0.0)
     schedule = settings.get("schedule") and settings["schedule"][: made[-1]]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpansionWarning)
         try:
-            run = descend(system, int(made[-1]), size, momentum, record=made, schedule=schedule)
+            run = descend(system, int(made[-1]), 1.0, settings.get("momentum", 0.0), record=made, schedule=schedule)
         except ExpansionWarning as error:
             raise InputError(f"{error}; leave descent out of curves") from error
     if run.status == "interrupted":

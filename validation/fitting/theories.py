@@ -223,7 +223,7 @@ class ClassTheory(Theory):
     def _trained(self, x: Floats, **options: Any) -> list[Trajectory]:
         """Training with the updates, rule and start of the trace, whose clock multiplies both rates."""
         values, made = self.values(x), np.rint(self.updates).astype(int)
-        factor = self.clock.rate_factor * values.get("clock", 1.0)
+        factor = values.get("clock", 1.0)
         runs = sgd(
             self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], int(made[-1]),
             momentum=self.clock.momentum, optimizer=self.clock.optimizer, record=made,

@@ -36,12 +36,13 @@ def test_clock_with_a_schedule(momentum: float) -> None:
         momentum_clock([51], momentum, schedule)
 
 
-def test_a_schedule_is_an_array_or_a_function_of_the_steps() -> None:
-    """Assert the values of both, and None for a schedule of ones, which is no schedule."""
+def test_a_schedule_is_an_array_a_function_of_the_steps_or_a_number() -> None:
+    """Assert the values of each, and None for a schedule of ones, which is no schedule."""
     np.testing.assert_array_equal(checked_schedule([0, 1, 2], 3), [0.0, 1.0, 2.0])
     np.testing.assert_array_equal(checked_schedule(lambda i: np.minimum(1, i / 2), 4), [0.0, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(checked_schedule([0, 1, 2], 2, longer=True), [0.0, 1.0, 2.0])
-    assert checked_schedule(np.ones(3), 3) is None
+    np.testing.assert_array_equal(checked_schedule(np.float32(0.5), 2), [0.5, 0.5])
+    assert checked_schedule(np.ones(3), 3) is None is checked_schedule(1, 3)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_a_schedule_is_an_array_or_a_function_of_the_steps() -> None:
         ([1, 2], r"shape \(3,\), received \(2,\)"),
         ([1, 2, 3, 4], r"shape \(3,\), received \(4,\)"),
         ([[1, 2, 3]], r"received \(1, 3\)"),
-        (0.5, r"received \(\)"),
+        (0, "positive"),
         (lambda i: 0.5, r"received \(\)"),
         (lambda i: min(1, i / 2), "ValueError.*numpy"),
         (lambda: 1, "TypeError"),
