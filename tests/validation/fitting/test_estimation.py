@@ -134,6 +134,19 @@ def test_what_else_was_tried_is_said() -> None:
     assert any("away from the start of this theory" in each for each in result.warnings), result.warnings
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+def test_a_schedule_is_told_from_one_multiplier() -> None:
+    """Assert that runs on the sum over a batch of 4, whose rates fall as a cosine, are named so, at their rates."""
+    falling = 0.5 + 0.5 * np.cos(np.pi * np.arange(400) / 400)
+    record = range(50, 401, 50)
+    runs = sgd(CLASSES, ETA_Y, ETA_Z, 400, batch_size=100, seed=range(8), schedule=4 * falling, record=record)
+    trace = Trace(record, [run.attention for run in runs], batch_size=100, seq_len=math.inf, schedule=4)
+    (said,) = fit(trace, CLASSES, errors="seeds").warnings
+    assert "with rates that fall to 0 as a cosine the theory describes the trace (p = " in said
+    assert "eta_Y = 0.040" in said
+
+
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     """Ten seeds of SGD, classes of one common token."""
