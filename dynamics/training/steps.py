@@ -224,6 +224,13 @@ class TraceClock:
         return str(of_Y) if of_Y == of_z else f"{of_Y} of Y, {of_z} of z"
 
     @property
+    def multiplier(self) -> float | None:
+        """Multiplier of the rates of all updates; None where the schedule changes."""
+        if self.schedule is None:
+            return 1.0
+        return None if np.ptp(self.schedule) else float(self.schedule[0])
+
+    @property
     def sequences_per_step(self) -> int:
         """Sequences per update where the recorded steps count sequences, else 1."""
         return self.batch_size if self.counts == "sequences" and self.batch_size else 1
@@ -249,7 +256,8 @@ class TraceClock:
             return f"{start}t = i updates of {self.words}"
         left = 1.0 - self.momentum
         t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
-        if self.schedule is not None:
+        if self.multiplier is None:
             of_momentum = f" (1 - {self.momentum:g}^(j+1))/{left:g}" if self.momentum else ""
             t = f"sum over j < i of schedule[j]{of_momentum}"
-        return f"{start}t = {t} batch-size-1 steps"
+        factor = "" if self.multiplier in (None, 1.0) else f"{self.multiplier:g} "
+        return f"{start}t = {factor}{t} batch-size-1 steps"
