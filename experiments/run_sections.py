@@ -254,7 +254,7 @@ class CompareSection(Section):
 class TraceSection(Section):
     """The clock and length of a trace recorded elsewhere (the arguments of `read_trace`), and the rates of the theory.
 
-    The rates are those of one update of the trace, divided by rate_factor. `seq_len = inf` stands for infinitely
+    The rates are those of one update of the trace where its schedule is 1. `seq_len = inf` stands for infinitely
     long sequences.
     """
 

@@ -117,21 +117,6 @@ def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], capsys: 
     assert "did you mean 'final_angle'?" in printed(capsys)
 
 
-def test_another_content_of_a_loaded_file_computes_again(
-    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Assert that the hash of a cell covers the files that were loaded."""
-    sweep = tmp_path / "swings.toml"
-    sweep.write_text(SWEEP)
-    arguments = ["sweep", str(sweep), "--out", str(tmp_path / "out"), "--jobs", "1", *files]
-    assert main(arguments) == 0
-    assert main(arguments) == 0
-    assert "0 computed, 2 taken over" in printed(capsys)
-    (tmp_path / "angle.py").write_text(OBSERVABLE.replace("[-1, 0]", "[0, 0]"))
-    assert main(arguments) == 0
-    assert "2 computed, 0 taken over" in printed(capsys)
-
-
 def test_what_cannot_be_registered() -> None:
     """Assert one sentence for other objects, and for a name that is taken."""
     with pytest.raises(snapdyn.InputError, match=r"^expected a subclass of System, an Observable, .* received 3"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,10 @@ from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
-from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.dynamics.training.descent import seed_list, sgd
 from snapdyn.dynamics.training.explicit_steps import descend
-from snapdyn.dynamics.training.steps import TraceClock, momentum_clock
+from snapdyn.dynamics.training.steps import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import OF_THEORY, transition_times
 from snapdyn.validation.rungs.run import (
@@ -144,13 +144,13 @@ def compute(
             )
     values = np.array([_curves(run, observables) for run in runs])
     schedule = runs[0].parameters["schedule"]
-    t = momentum_clock(steps_kept, settings.get("momentum", 0.0), schedule)
+    clock = replace(clock, schedule=None if schedule is None else np.array(schedule))
     settings |= {"schedule": schedule} if "schedule" in settings else {}
-    if clock.has_rule:
-        t, settings["optimizer"] = clock.to_time(steps_kept), clock.optimizer_as_json
+    settings |= {"optimizer": clock.optimizer_as_json} if clock.has_rule else {}
+    t = clock.to_time(steps_kept)
     recorded = {"sgd": values, "step": steps_kept, "updates": steps_kept, "t": t, "seed": seeds}
     rates = eta_Y, eta_Z
-    return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, not other)
+    return _over_theory(recorded, classes, rates, clock, settings, observables, curves, most_evaluations, not other)
 
 
 def compare(
@@ -173,7 +173,7 @@ def compare(
     classes : SequenceClasses, or an own system
         With an own system the trace holds its observables; rates and curves are left out.
     eta_Y : float
-        Learning rate of the decoder, per update of the trace, divided by its `rate_factor`.
+        Learning rate of the decoder, per update of the trace where the multiplier of its schedule is 1.
     eta_Z : float
         Learning rate of attention, per update of the trace.
     observables : sequence of str, optional
@@ -182,7 +182,7 @@ def compare(
     curves : sequence of str, optional
         Keys of `CURVES`; default the mean field, or "mean_map" and "flow" for a trace of a rule such as Adam.
         "finite_length" and "descent" take the `seq_len` of the trace, "descent" also takes its
-        updates, momentum, schedule and `rate_factor`.
+        updates, momentum and schedule.
     most_evaluations : int, optional
         Most evaluations of the rate for a curve; default 500,000 for small tables, else what `integrate` allows.
 
@@ -225,7 +225,7 @@ def compare(
     steps, values = _between(trace, values)
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,
-        "rate_factor": clock.rate_factor, "seq_len": trace.finite_length, "length": trace.length_sentence,
+        "seq_len": trace.finite_length, "length": trace.length_sentence,
         "schedule": None if clock.schedule is None else clock.schedule.tolist(),
         **({"optimizer": clock.optimizer_as_json} if clock.has_rule else {}),
     }  # fmt: skip
@@ -237,7 +237,7 @@ def compare(
     if eta_Y is None or eta_Z is None:
         raise InputError("expected eta_Y and eta_Z for sequence classes, received none; give both rates")
     rates = positive("eta_Y", eta_Y), positive("eta_Z", eta_Z)
-    return _over_theory(recorded, classes, rates, settings, observables, curves, most_evaluations, True)
+    return _over_theory(recorded, classes, rates, clock, settings, observables, curves, most_evaluations, True)
 
 
 def _between(trace: Trace, values: Floats) -> tuple[Floats, Floats]:
@@ -327,21 +327,25 @@ def _over_theory(
     recorded: Mapping[str, Any],
     classes: SequenceClasses,
     rates: tuple[float, float],
+    clock: TraceClock,
     settings: dict[str, Any],
     observables: Sequence[str],
     curves: Sequence[str],
     most_evaluations: int | None,
     with_transitions: bool,
 ) -> xarray.Dataset:
-    """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock."""
+    """Dataset of what was recorded, sgd (seed, observable, step), and of the theory's curves on its clock.
+
+    `settings` gives seq_len and residual.
+    """
     (eta_Y, eta_Z), t = rates, recorded["t"]
     different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
     limit = {"most_evaluations": most_of_flow(classes, most_evaluations)}
     try:
         theory = [
-            _curves(_descent(classes, rates, recorded["updates"], settings), observables)
+            _curves(_descent(classes, rates, recorded["updates"], clock, settings), observables)
             if curve in ("descent", "mean_map")
-            else np.array(_curves(_theory(curve, classes, eta_Y, eta_Z, different, settings, limit), observables))[
+            else np.array(_curves(_theory(curve, classes, rates, different, clock, settings, limit), observables))[
                 :, place
             ]
             for curve in curves
@@ -394,7 +398,11 @@ def _dataset(
 
 
 def _descent(
-    classes: SequenceClasses, rates: tuple[float, float], updates: np.ndarray | None, settings: Mapping[str, Any]
+    classes: SequenceClasses,
+    rates: tuple[float, float],
+    updates: np.ndarray | None,
+    clock: TraceClock,
+    settings: Mapping[str, Any],
 ) -> Trajectory:
     """Updates on the expected gradient, with velocity where the run has momentum."""
     if updates is None or not np.allclose(updates, np.rint(updates), rtol=0.0, atol=1e-6):
@@ -402,54 +410,47 @@ def _descent(
             "expected records at whole updates for the curves descent and mean_map, received "
             f"{'times of the theory' if updates is None else shown(updates)}; leave them out of curves"
         )
-    seq_len, residual = None if "optimizer" in settings else settings.get("seq_len"), settings.get("residual", False)
+    seq_len, residual = None if clock.has_rule else settings.get("seq_len"), settings.get("residual", False)
     if seq_len is not None and residual:
         raise InputError(
             f"expected infinitely long sequences for the curve descent with the residual connection, received seq_len="
             f"{seq_len}; leave descent out of curves"
         )
     system = (
-        _of_settings(classes, rates, settings)
+        of_rule(classes, *rates, replace(clock, momentum=0.0), residual=residual)
         if seq_len is None
         else FiniteLengthMeanField(classes, *rates, seq_len=seq_len)
     )
     made = np.rint(updates).astype(np.int64)
-    size, momentum = settings.get("rate_factor", 1.0), settings.get("momentum", 0.0)
-    schedule = settings.get("schedule") and settings["schedule"][: made[-1]]
+    schedule = None if clock.schedule is None else clock.schedule[: made[-1]]
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpansionWarning)
         try:
-            run = descend(system, int(made[-1]), size, momentum, record=made, schedule=schedule)
+            run = descend(system, int(made[-1]), 1.0, clock.momentum, record=made, schedule=schedule)
         except ExpansionWarning as error:
             raise InputError(f"{error}; leave descent out of curves") from error
     require_complete([run])
     return run
 
 
-def _of_settings(classes: SequenceClasses, rates: tuple[float, float], settings: Mapping[str, Any]) -> MeanField:
-    """The mean field at infinite length under the rule of a run."""
-    clock = TraceClock(batch_size=settings.get("batch_size", 1), optimizer=settings.get("optimizer", "sgd"))
-    return of_rule(classes, *rates, clock, residual=settings.get("residual", False))
-
-
 def _theory(
     curve: str,
     classes: SequenceClasses,
-    eta_Y: float,
-    eta_Z: float,
+    rates: tuple[float, float],
     t: np.ndarray,
+    clock: TraceClock,
     settings: dict[str, Any],
     limit: dict[str, Any],
 ) -> Trajectory:
-    seq_len = settings.get("seq_len")
+    seq_len, residual = settings.get("seq_len"), settings.get("residual", False)
     if curve == "flow":
-        if settings.get("schedule"):
+        if clock.schedule is not None:
             raise InputError("expected no schedule with the curve flow, received one; use mean_map")
-        return whole_run(_of_settings(classes, (eta_Y, eta_Z), settings), t, **TOLERANCES | limit)
+        return whole_run(of_rule(classes, *rates, clock, residual=residual), t, **TOLERANCES | limit)
     options: dict[str, Any] = {"beta": "exact"} if curve == "closed_form" else TOLERANCES | limit
     if curve == "mean_field":
-        options["residual"] = settings.get("residual", False)
-    elif settings.get("residual"):
+        options["residual"] = residual
+    elif residual:
         raise InputError(f"expected the curve mean_field with the residual connection, received {curve}; leave it out")
     if curve == "finite_length":
         if seq_len is None:
@@ -461,6 +462,6 @@ def _theory(
     with warnings.catch_warnings():
         warnings.simplefilter("error", ExpansionWarning)
         try:
-            return run_on_rung(RUNG_OF_CURVE[curve], classes, eta_Y, eta_Z, t, **options)
+            return run_on_rung(RUNG_OF_CURVE[curve], classes, *rates, t, **options)
         except (ExpansionWarning, NotApplicable) as error:
             raise InputError(f"{error}; leave {curve} out of curves") from error

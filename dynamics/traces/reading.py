@@ -52,7 +52,6 @@ def read_trace(
     clock: str = "updates",
     batch_size: int = 1,
     momentum: float = 0.0,
-    rate_factor: float = 1.0,
     seq_len: float | None = None,
     columns: Mapping[str, str] | None = None,
     schedule: Schedule | None = None,
@@ -82,8 +81,6 @@ def read_trace(
         Sequences per update.
     momentum : float
         Heavy-ball momentum.
-    rate_factor : float
-        Rates of the run, divided by those given to the theory.
     seq_len : int, math.inf or None
         Contextual tokens per sequence, T-1; None where it is unknown. See `Trace`.
     columns : mapping of str to str, optional
@@ -91,8 +88,8 @@ def read_trace(
         "loss", "entropy" and "attention". In these, {n} stands for the class, {l} for the token, and {seed} for the
         name of the run: ``{"step": "Step", "entropy": "run-{seed} - train/entropy_{n}"}``. Other columns are not read.
         Runs are numbered in the order in which they appear.
-    schedule : array_like or callable, optional
-        Multipliers of both rates, one for each update; see `Trace`.
+    schedule : array_like, callable or float, optional
+        Multipliers of both rates, one for each update or a number for all; see `Trace`.
     optimizer : str, rule, pair of rules or mapping
         As in `sgd`; with another rule than "sgd", t counts updates.
 
@@ -145,7 +142,6 @@ def read_trace(
         batch_size=batch_size,
         momentum=momentum,
         optimizer=optimizer,
-        rate_factor=rate_factor,
         seq_len=seq_len,
         schedule=schedule,
     )

@@ -54,11 +54,10 @@ class Trace:
         Heavy-ball momentum, at least 0 and below 1.
     optimizer : str, rule or pair of rules
         As in `sgd`, such as "adam" or ``sd.Adam(beta2=0.99)``; t then counts updates.
-    rate_factor : float
-        Rates of the run, divided by those given to the theory: `batch_size` for a loss that is a sum over the batch.
-    schedule : array_like or callable, optional
-        Multipliers of both rates, one for each update up to the last record, finite and at least 0; or a function that
-        returns them for the array of updates 0, 1, .... Default 1. t is then the sum of the multipliers of the updates
+    schedule : array_like, callable or float, optional
+        Multipliers of both rates, one for each update up to the last record, finite and at least 0; a function that
+        returns them for the array of updates 0, 1, ...; or one number for all updates: `batch_size` for a loss that is
+        a sum over the batch. Default 1. t is then the sum of the multipliers of the updates
         made, times what the clock multiplies; with momentum, the clock of first order (`momentum_clock`).
     seq_len : int, math.inf or None
         Contextual tokens per sequence, T-1; `math.inf` for infinitely long sequences; None where it is unknown. With
@@ -113,7 +112,6 @@ class Trace:
         batch_size: int | None = 1,
         momentum: float = 0.0,
         optimizer: Optimizer = "sgd",
-        rate_factor: float = 1.0,
         seq_len: float | None = None,
         schedule: Schedule | None = None,
     ) -> None:
@@ -126,7 +124,6 @@ class Trace:
                 "batch_size": batch_size == 1,
                 "momentum": momentum == 0,
                 "optimizer": optimizer == "sgd",
-                "rate_factor": rate_factor == 1,
                 "seq_len": seq_len is None,
                 "schedule": schedule is None,
             }
@@ -136,7 +133,7 @@ class Trace:
                     f"{', '.join(beside)} too; leave them out"
                 )
             given, clock = {text("each name of observables", name, 1): each for name, each in named.items()}, "theory"
-        self.clock = TraceClock(clock, batch_size, momentum, rate_factor, optimizer=optimizer)
+        self.clock = TraceClock(clock, batch_size, momentum, optimizer=optimizer)
         if seq_len is not None and not (isinstance(seq_len, float) and seq_len == math.inf):
             seq_len = whole("seq_len", seq_len, 1)
         self.seq_len = seq_len

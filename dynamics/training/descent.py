@@ -95,9 +95,10 @@ class SGD:
         batch_size=None and Y(0) = 0; steps equal those of the full state up to rounding. "auto" reduces runs of 100
         steps or more, if `integrate` would reduce the mean field. `trajectory.stats` gives "state_size" and
         "full_state_size".
-    schedule : (steps,) array_like or callable, optional
-        Multipliers s_i of both rates, finite and at least 0, or a function that returns them for the array of steps
-        0..steps-1; default 1. With momentum v <- momentum v + d, x <- x - eta s_i v, as in PyTorch.
+    schedule : (steps,) array_like, callable or float, optional
+        Multipliers s_i of both rates, finite and at least 0, a function that returns them for the array of steps
+        0..steps-1, or one number for all; default 1. With momentum v <- momentum v + d, x <- x - eta s_i v, as in
+        PyTorch.
 
     Raises
     ------

@@ -59,9 +59,9 @@ def descend(
         Increasing numbers of steps, from 0 to `steps`, after which the state is kept; default: all.
     save_decoder : bool
         Keep Y, as in `integrate`.
-    schedule : (steps,) array_like or callable, optional
-        Multipliers m_i of h, finite and at least 0, or a function that returns them for an array of steps 0..steps-1:
-        x <- x + h m_i v, also with momentum. Default: 1.
+    schedule : (steps,) array_like, callable or float, optional
+        Multipliers m_i of h, finite and at least 0, a function that returns them for an array of steps 0..steps-1, or
+        one number for all: x <- x + h m_i v, also with momentum. Default: 1.
 
     Returns
     -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, optimizer_as_json, rules_of_layers
 
 Schedule = ArrayLike | Callable[[Ints], ArrayLike]
-ADVICE = "give one multiplier of the rates for each update, or a function of the array of steps"
+ADVICE = "give one multiplier of the rates for each update, a number for all, or a function of the array of steps"
 
 
 def momentum_clock(steps: ArrayLike, momentum: float, schedule: ArrayLike | None = None) -> Floats:
@@ -85,8 +86,9 @@ def checked_schedule(schedule: Schedule | None, updates: int, longer: bool = Fal
 
     Parameters
     ----------
-    schedule : (updates,) array_like or callable or None
-        Multipliers, finite and at least 0, or a function that returns them for the array 0..updates-1.
+    schedule : (updates,) array_like, callable, float or None
+        Multipliers, finite and at least 0; a function that returns them for the array 0..updates-1; or one positive
+        multiplier for all updates.
     updates : int
         Number of updates.
     longer : bool
@@ -105,8 +107,11 @@ def checked_schedule(schedule: Schedule | None, updates: int, longer: bool = Fal
     if schedule is None:
         return None
     values: ArrayLike
-    if callable(schedule):
+    if callable(schedule) or isinstance(schedule, Real):
         require_memory(f"a schedule of {updates} updates", 32.0 * updates, "an array of fewer updates")
+    if isinstance(schedule, Real):
+        values = np.full(updates, positive("schedule", float(schedule)))
+    elif callable(schedule):
         try:
             values = schedule(np.arange(updates))
         except Exception as error:
@@ -134,10 +139,9 @@ class TraceClock:
     The theory's t counts updates that move Y and z, in expectation, by eta_Y and eta_Z times the gradient of one
     sequence's mean loss. An update on the mean loss of a batch moves equally far, so it counts as one step of t; a
     larger batch only reduces the noise. With heavy-ball momentum mu, i updates are worth
-    [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps, and an update at `rate_factor` times the rates is worth `rate_factor`
-    steps. (A loss that is the sum over the batch has the rate factor `batch_size`.) With a schedule of multipliers m_j,
-    i updates are worth their sum over j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the
-    clock of first order, that of a constant gradient.
+    [i - mu (1 - mu^i)/(1 - mu)]/(1 - mu) steps. With a schedule of multipliers m_j, i updates are worth their sum over
+    j < i; with momentum the sum of m_j (1 - mu^(j+1))/(1 - mu), which is again the clock of first order, that of a
+    constant gradient. (A loss that is the sum over the batch has the multiplier `batch_size` at each update.)
 
     With another rule than gradient descent, such as Adam, t counts its updates.
 
@@ -149,8 +153,6 @@ class TraceClock:
         Sequences per update; None: descent on the expectation.
     momentum : float
         mu of the heavy ball, v <- mu v + g, x <- x - eta v; at least 0 and below 1.
-    rate_factor : float
-        Rates of the recorded run over those of the theory, where the multiplier of the schedule is 1.
     schedule : (n,) array, optional
         Multipliers of both rates, one for each update up to the last record; default 1.
     optimizer : str, rule or pair of rules
@@ -159,8 +161,7 @@ class TraceClock:
     Raises
     ------
     InputError
-        A number out of range; a momentum, rate factor, schedule or other rule with counts="theory", whose steps include
-        them; or a rate factor with a rule that is not plain gradient descent.
+        A number out of range; or a momentum, schedule or other rule with counts="theory", whose steps include them.
 
     Examples
     --------
@@ -175,7 +176,6 @@ class TraceClock:
     counts: str = "updates"
     batch_size: int | None = 1
     momentum: float = 0.0
-    rate_factor: float = 1.0
     schedule: Floats | None = field(default=None, compare=False, repr=False)
     optimizer: Optimizer = GradientDescent.name
 
@@ -186,21 +186,20 @@ class TraceClock:
         elif self.counts == "sequences":
             raise InputError("expected batch_size with clock='sequences', received none; give the sequences per update")
         object.__setattr__(self, "momentum", fraction("momentum", self.momentum))
-        object.__setattr__(self, "rate_factor", positive("rate_factor", self.rate_factor))
         rules = rules_of_layers(self.optimizer, self.momentum)
         if rules[0] == rules[1] and isinstance(rules[0], GradientDescent):
             object.__setattr__(self, "optimizer", GradientDescent.name)
             object.__setattr__(self, "momentum", rules[0].momentum)
-        if self.has_rule and (self.counts == "theory" or self.rate_factor != 1.0):
+        if self.has_rule and self.counts == "theory":
             raise InputError(
-                f"expected clock 'updates' or 'sequences' and rate_factor 1 with the optimizer {self.words}, received "
-                f"{self.counts!r} and {self.rate_factor:g}; count updates, and give the rates of the run"
+                f"expected clock 'updates' or 'sequences' with the optimizer {self.words}, received 'theory'; count "
+                "updates"
             )
-        if self.counts == "theory" and (self.momentum or self.rate_factor != 1.0 or self.schedule is not None):
+        if self.counts == "theory" and (self.momentum or self.schedule is not None):
             raise InputError(
-                "expected momentum 0, rate_factor 1 and no schedule with clock='theory', whose steps are converted, "
-                f"received {self.momentum:g}, {self.rate_factor:g} and {'no' if self.schedule is None else 'a'} "
-                "schedule; give clock='updates' with the updates"
+                "expected momentum 0 and no schedule with clock='theory', whose steps are converted, received "
+                f"{self.momentum:g} and {'no' if self.schedule is None else 'a'} schedule; give clock='updates' with "
+                "the updates"
             )
 
     @property
@@ -225,6 +224,13 @@ class TraceClock:
         return str(of_Y) if of_Y == of_z else f"{of_Y} of Y, {of_z} of z"
 
     @property
+    def multiplier(self) -> float | None:
+        """Multiplier of the rates of all updates; None where the schedule changes."""
+        if self.schedule is None:
+            return 1.0
+        return None if np.ptp(self.schedule) else float(self.schedule[0])
+
+    @property
     def sequences_per_step(self) -> int:
         """Sequences per update where the recorded steps count sequences, else 1."""
         return self.batch_size if self.counts == "sequences" and self.batch_size else 1
@@ -238,7 +244,7 @@ class TraceClock:
         """Return t at the recorded steps, in batch-size-1 steps of the theory, in the shape of `steps`."""
         if self.has_rule:
             return np.asarray(self.updates(steps))
-        return np.asarray(self.rate_factor * momentum_clock(self.updates(steps), self.momentum, self.schedule))
+        return momentum_clock(self.updates(steps), self.momentum, self.schedule)
 
     @property
     def sentence(self) -> str:
@@ -250,8 +256,8 @@ class TraceClock:
             return f"{start}t = i updates of {self.words}"
         left = 1.0 - self.momentum
         t = f"[i - {self.momentum:g} (1 - {self.momentum:g}^i)/{left:g}]/{left:g}" if self.momentum else "i"
-        if self.schedule is not None:
+        if self.multiplier is None:
             of_momentum = f" (1 - {self.momentum:g}^(j+1))/{left:g}" if self.momentum else ""
             t = f"sum over j < i of schedule[j]{of_momentum}"
-        factor = f"{self.rate_factor:g} " if self.rate_factor != 1.0 else ""
+        factor = "" if self.multiplier in (None, 1.0) else f"{self.multiplier:g} "
         return f"{start}t = {factor}{t} batch-size-1 steps"

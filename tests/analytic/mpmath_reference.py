@@ -45,8 +45,8 @@ def gamma(t: float, eta_Y: float, vocab_size: float, num_classes: float) -> mp.m
 
 def sample_points(count: int, seed: int) -> list[tuple[float, float, float]]:
     """Return (s, eta_Y, V): the corners of the supported ranges, and seeded log-uniform points inside."""
-    corners = list(product([1e-9, 1.0, 1e15], [1e-6, 1.0, 1e3], [2.0, 3.0, 4.0, 1e7]))
+    corners = list(product([1e-9, 1.0, 1e15], [1e-6, 1.0, 1e3], [2.0, 3.0, 4.0, 1e9]))
     rng = np.random.default_rng(seed)
     s, eta_Y = 10 ** rng.uniform(-9, 15, count), 10 ** rng.uniform(-6, 3, count)
-    vocab_size = np.round(2 * 10 ** rng.uniform(0, np.log10(5e6), count))
+    vocab_size = np.round(2 * 10 ** rng.uniform(0, np.log10(5e8), count))
     return corners + list(zip(s.tolist(), eta_Y.tolist(), vocab_size.tolist(), strict=True))

@@ -8,6 +8,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from snapdyn.core.errors import InputError
+from tests.fuzz.conftest import LARGE, SEED
 
 Trial = Callable[[np.random.Generator], str]
 
@@ -17,17 +18,17 @@ def refusal(error: InputError) -> str:
     return "refused" if str(error).isprintable() else "several lines"
 
 
-def endings_of(trial: Trial, count: int, seed: int, limit: float) -> Counter[str]:
-    """Count how trials 0..count-1 ended: as they say, "ended at the limit" (seconds), "crashed", or an exception.
+def endings_of(trial: Trial, small: int, large: int, limit: float) -> Counter[str]:
+    """Count how trials ended: as they say, "ended at the limit" (seconds), "crashed", or an exception.
 
-    After a crash or a trial beyond the limit the next process goes on with the next trial. Trial i draws from
-    (seed, i).
+    There are `small` trials in `make test`, `large` ones in `make fuzz`. After a crash or a trial beyond the limit the
+    next process goes on with the next trial. Trial i draws from (SEED, i).
     """
-    context = multiprocessing.get_context("fork")
+    context, count = multiprocessing.get_context("fork"), large if LARGE else small
     ended: Counter[str] = Counter()
     while (first := ended.total()) < count:
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_make_trials, args=(trial, range(first, count), seed, sender))
+        process = context.Process(target=_make_trials, args=(trial, range(first, count), sender))
         process.start()
         sender.close()
         try:
@@ -44,10 +45,10 @@ def endings_of(trial: Trial, count: int, seed: int, limit: float) -> Counter[str
     return ended
 
 
-def _make_trials(trial: Trial, numbers: range, seed: int, sender: Connection) -> None:
+def _make_trials(trial: Trial, numbers: range, sender: Connection) -> None:
     for number in numbers:
         try:
-            ending = trial(np.random.default_rng([seed, number]))
+            ending = trial(np.random.default_rng([SEED, number]))
         except Exception as error:
             ending = type(error).__name__
         sender.send(ending)

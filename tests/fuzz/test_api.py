@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray
+from hypothesis import event, given, strategies as st
 
 import snapdyn as sd
 from snapdyn import analytic, dynamics, figures, validation
 from snapdyn.core import errors
 from snapdyn.validation.pictures import Line, Map
-from tests.fuzz.conftest import Attack
+from tests.fuzz.conftest import searched
 from tests.fuzz.odd_values import ODD
 
 # A call that takes longer counts as one that hangs; the first call of a kernel compiles it.
@@ -210,30 +211,29 @@ def ending(call: Call, odd: dict[str, str], patience: float = PATIENCE) -> tuple
     return ("Ctrl-C" if call.integrates and time.monotonic() - started > patience else "result"), ""
 
 
+@pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Call]]:
+    """The calls, of which each gives a result without odd values; compiles the kernels without a limit."""
+    folder = tmp_path_factory.mktemp("api")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SNAPDYN_CACHE", str(folder / "cache"))
+        made = calls(folder)
+        for name, call in made.items():
+            assert ending(call, {}, SECONDS) == ("InputError" if name in REFUSED else "result", ""), name
+        yield made
+
+
 # A stop while a kernel is compiled is printed and forgotten.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_odd_arguments_end_in_a_result_or_one_sentence(
-    attack: Attack,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Assert a result of every call, and with one or two odd arguments a result, or InputError of one line."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
-    public = calls(tmp_path)
-    rng = attack.draws()
-    names, odd_names = list(public), list(ODD)
-    wrong: dict[str, str] = {}
-    for name, call in public.items():  # without odd values, and compiles the kernels without a limit
-        how, what = ending(call, {}, SECONDS)
-        if how != ("InputError" if name in REFUSED else "result"):
-            wrong[name] = how + what
-    for _ in attack.trials(100, 8000):
-        name = names[rng.integers(len(names))]
-        replaced = rng.permutation(list(public[name].arguments))[: 1 + int(rng.random() < 0.25)]
-        odd = {str(argument): odd_names[rng.integers(len(odd_names))] for argument in replaced}
-        how, what = ending(public[name], odd)
-        attack.endings[how] += 1
-        if how == "other":
-            wrong.setdefault(f"{name}({', '.join(f'{key}={value}' for key, value in odd.items())})", what)
-    assert not wrong, f"{len(wrong)} calls:\n" + "\n".join(f"{call}: {what}" for call, what in wrong.items())
+@searched(100, 8000)
+@given(st.integers(0, 2**64))
+def test_odd_arguments_end_in_a_result_or_one_sentence(public: dict[str, Call], seed: int) -> None:
+    """Assert, with one or two odd arguments, a result or InputError of one line."""
+    rng = np.random.default_rng(seed)
+    name, odd_names = list(public)[rng.integers(len(public))], list(ODD)
+    replaced = rng.permutation(list(public[name].arguments))[: 1 + int(rng.random() < 0.25)]
+    odd = {str(argument): odd_names[rng.integers(len(ODD))] for argument in replaced}
+    how, what = ending(public[name], odd)
+    event(how)
+    assert how != "other", f"{name} with {odd}: {what}"

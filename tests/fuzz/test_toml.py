@@ -2,19 +2,19 @@
 
 import itertools
 import re
-import traceback
-import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import event, given, strategies as st
 
 from snapdyn.core import memory
 from snapdyn.core.errors import InputError
 from snapdyn.experiments.run_files import ParametersSection, Simulation, read_check, read_comparison, read_simulation
 from snapdyn.experiments.run_sections import SGDSection
 from snapdyn.experiments.sweep.files import read_sweep
-from tests.fuzz.conftest import Attack
+from tests.fuzz.conftest import searched
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.toml"))
 TEXT = """
@@ -32,6 +32,7 @@ times = [1.0, 10.0]
 [output]
 file = "result.nc"
 """
+TEXTS = {example.name: example.read_text() for example in EXAMPLES} | {"text.toml": TEXT}
 ODD = [
     "nan", "inf", "-inf", "-0.0", "0", "-1", "1", "2.5", "1e308", "-1e308", "1e400", "1e-320", "true", "[]", "{}",
     "9223372036854775807", "-9223372036854775808", "9223372036854775808", "99999999999999999999999", "0x7f", "1_0",
@@ -103,36 +104,27 @@ def read(file: Path, name: str) -> None:
             simulation.run.t_eval()
 
 
-def test_damaged_files_are_read_or_refused_in_one_sentence(
-    attack: Attack,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file to write, where what is built in good faith stays small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "free_memory", lambda: 3e8)
+        yield tmp_path_factory.mktemp("toml") / "file.toml"
+
+
+@searched(500, 20_000)
+@given(st.integers(0, 2**64))
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_files_are_read_or_refused_in_one_sentence(file: Path, seed: int) -> None:
     """Assert that every damaged file is read, or refused by an InputError with a message of one line."""
-    monkeypatch.setattr(memory, "free_memory", lambda: 3e8)  # what is built in good faith stays small
-    texts = {example.name: example.read_text() for example in EXAMPLES} | {"text.toml": TEXT}
-    names = list(texts)
-    rng = attack.draws()
-    file = tmp_path / "file.toml"
-    wrong = []
-    for trial in attack.trials(500, 20_000):
-        name = names[rng.integers(len(names))]
-        data = damaged(texts[name], rng)
-        file.write_bytes(data)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                read(file, name)
-            attack.endings["read"] += 1
-        except InputError as error:
-            message = str(error)
-            attack.endings["refused"] += 1
-            if not message.isprintable() or not message.startswith("expected ") or len(message) > 1500:
-                wrong.append(f"trial {trial}, {name}: message {message[:300]!r}")
-        except Exception as error:
-            attack.endings["other"] += 1
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            wrong.append(
-                f"trial {trial}, {name}: {type(error).__name__} at {place.name}:{place.lineno}: {error!s:.200}"
-            )
-    assert not wrong, f"{len(wrong)} files:\n" + "\n".join(wrong[:40])
+    rng = np.random.default_rng(seed)
+    name = list(TEXTS)[rng.integers(len(TEXTS))]
+    file.write_bytes(damaged(TEXTS[name], rng))
+    try:
+        read(file, name)
+    except InputError as error:
+        message = str(error)
+        assert message.isprintable()
+        assert message.startswith("expected ")
+        assert len(message) <= 1500
+        event("refused")

@@ -83,6 +83,7 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
     """What may be stated wrongly with a trace: length, rule, momentum, schedule, unit of entropy, order of classes."""
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
+    multiplier = theory.clock.multiplier
     if (
         theory.system in (MeanField, FiniteLengthMeanField)
         and "common_probability" not in theory.free
@@ -97,9 +98,12 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
     if theory.knows_steps and problem.knows_length and theory.system in (MeanField, FiniteLengthMeanField):
         rule, words = ("sgd", "gradient descent") if theory.clock.has_rule else ("adam", "Adam")
         system = FiniteLengthMeanField if theory.clock.has_rule and theory.seq_len else MeanField
-        other = _with_clock(
-            replace(problem, theory=replace(theory, system=system)), optimizer=rule, momentum=0.0, rate_factor=1.0
-        )
+        changed = {
+            "optimizer": rule,
+            "momentum": 0.0,
+            "schedule": theory.clock.schedule if multiplier is None else None,
+        }
+        other = _with_clock(replace(problem, theory=replace(theory, system=system)), **changed)
         given = theory.values(answer.x)
         kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
         yield words, replace(other, starts=starts_of(other, kept))
@@ -107,15 +111,16 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
         for momentum in MOMENTA:
             if momentum != theory.clock.momentum:
                 yield f"momentum {momentum:g}", _with_clock(problem, momentum=momentum)
-        last = int(theory.updates[-1])
-        schedules = {
-            "rates that fall linearly to 0": np.linspace(1.0, 0.0, last + 1)[:-1],
-            "rates that fall to 0 as a cosine": 0.5 + 0.5 * np.cos(np.pi * np.arange(last) / last),
-            "constant rates": None,
-        }
-        for words, schedule in schedules.items():
-            if (schedule is None) == (theory.clock.schedule is not None):
-                yield words, _with_clock(problem, schedule=schedule)
+        if multiplier is None:
+            yield "constant rates", _with_clock(problem, schedule=None)
+        else:
+            last = int(theory.updates[-1])
+            falling = {
+                "rates that fall linearly to 0": np.linspace(1.0, 0.0, last + 1)[:-1],
+                "rates that fall to 0 as a cosine": 0.5 + 0.5 * np.cos(np.pi * np.arange(last) / last),
+            }
+            for words, multipliers in falling.items():
+                yield words, _with_clock(problem, schedule=multiplier * multipliers)
     if theory.quantity in ("loss", "entropy"):
         yield "bits in place of nats", replace(problem, values=problem.values * math.log(2.0))
     columns = problem.values.shape[2]

@@ -167,29 +167,19 @@ class ClassTheory(Theory):
         With a rule such as Adam they are those of its mean map; for finite sequences, whose bias Adam makes as large as
         its other steps, they are means of a few simulated runs, always of the same seeds and so smooth in x.
         """
-        if self.clock.has_rule:
-            found = self.simulated(x, AT_ONCE) if self.seq_len else [self.flow(x, self.updates)]
-            return np.mean(found, axis=0)
-        if self.makes_steps:
-            return self._observed(self._trained(x, batch_size=None)[0])
-        return self.flow(x, self.t)
+        if self.clock.has_rule and self.seq_len:
+            return np.mean(self.simulated(x, AT_ONCE), axis=0)
+        run, place = self._expected(x)
+        return self._observed(run)[place]
 
     def rounding(self, x: Floats, draws: int) -> Floats:
-        if self.clock.has_rule:
-            return observations.rounding(self._mean_map(x, self.updates), self.quantity, self.digits, draws)
-        different, place = np.unique(self.t, return_inverse=True)
-        if self.makes_steps:
-            return observations.rounding(self._trained(x, batch_size=None)[0], self.quantity, self.digits, draws)
-        run = whole_run(self.build(x), different, **PRECISION)
+        run, place = self._expected(x)
         found = observations.rounding(run, self.quantity, self.digits, draws)
         return found[:, place] if len(found) > 1 else found
 
     def flow(self, x: Floats, t: Floats) -> Floats:
-        if self.clock.has_rule:  # the map at whole updates, which exists for every schedule
-            made, place = np.unique(np.rint(t), return_inverse=True)
-            return self._observed(self._mean_map(x, made))[place]
-        different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
-        return self._observed(whole_run(self.build(x), different, **PRECISION))[place]
+        run, place = self._flow(x, t)
+        return self._observed(run)[place]
 
     def simulated(self, x: Floats, runs: int, progress: Progress | None = None) -> Floats:
         found: list[Floats] = []
@@ -202,16 +192,32 @@ class ClassTheory(Theory):
         return np.array(found)
 
     def trajectory(self, x: Floats) -> Trajectory | None:
-        return self._mean_map(x, self.updates) if self.clock.has_rule else super().trajectory(x)
+        return self._flow(x, self.t)[0] if self.clock.has_rule else super().trajectory(x)
 
     @property
     def for_search(self) -> Theory:
         """With a rule such as Adam that of infinitely long sequences, which needs no simulated runs."""
         return replace(self, seq_len=None) if self.clock.has_rule else self
 
-    def _mean_map(self, x: Floats, updates: Floats) -> Trajectory:
+    def _expected(self, x: Floats) -> tuple[Trajectory, Ints]:
+        """Run of many seeds' mean, and the places of the records in it: that of steps, or that of the flow."""
+        if self.makes_steps:
+            return self._trained(x, batch_size=None)[0], np.arange(self.t.size)
+        return self._flow(x, self.t)
+
+    def _flow(self, x: Floats, t: Floats) -> tuple[Trajectory, Ints]:
+        """Run of the flow, and the places of the times in it: updates with the multiplier 0 take no time.
+
+        With a rule such as Adam it is the mean map at whole updates, which exists for every schedule.
+        """
+        different, place = np.unique(np.rint(t) if self.clock.has_rule else t, return_inverse=True)
+        if self.clock.has_rule:
+            return self._mean_map(x, different.astype(int)), place
+        return whole_run(self.build(x), different, **PRECISION), place
+
+    def _mean_map(self, x: Floats, made: Ints) -> Trajectory:
         """The mean map of the rule of the trace after whole updates, increasing."""
-        values, made = self.values(x), np.rint(updates).astype(int)
+        values = self.values(x)
         clock, schedule = values.get("clock", 1.0), self.clock.schedule
         rates = clock * values["eta_Y"], clock * values["eta_Z"]
         system = of_rule(self.classes_at(values), *rates, self.clock, z_initial=self.z_initial)
@@ -223,7 +229,7 @@ class ClassTheory(Theory):
     def _trained(self, x: Floats, **options: Any) -> list[Trajectory]:
         """Training with the updates, rule and start of the trace, whose clock multiplies both rates."""
         values, made = self.values(x), np.rint(self.updates).astype(int)
-        factor = self.clock.rate_factor * values.get("clock", 1.0)
+        factor = values.get("clock", 1.0)
         runs = sgd(
             self.classes_at(values), factor * values["eta_Y"], factor * values["eta_Z"], int(made[-1]),
             momentum=self.clock.momentum, optimizer=self.clock.optimizer, record=made,
@@ -246,7 +252,8 @@ class ClassTheory(Theory):
     @property
     def makes_steps(self) -> bool:
         """Whether `curves` are those of finite steps on the expectation, which exists for infinitely long sequences."""
-        return self.knows_steps and self.system is MeanField and bool(self.updates[-1] <= MOST_STEPS)
+        few = self.updates[-1] <= MOST_STEPS
+        return self.knows_steps and self.system is MeanField and not self.clock.has_rule and bool(few)
 
     def classes_at(self, values: Mapping[str, float]) -> SequenceClasses:
         """Classes with the given common_probability; the profiles within common and within distinct tokens are kept."""

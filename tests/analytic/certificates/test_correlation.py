@@ -46,18 +46,6 @@ def test_four_classes_up_to_the_certified_limit() -> None:
             assert min(growth(E, 4)) > 0
 
 
-def test_the_limit_is_exceeded_where_the_prover_says() -> None:
-    """Assert at K = 4, |lambda_1| <= 1.03/sqrt(2), that a class of small overlap has xi_n < 0 in the found sub-box."""
-    with mp.workdps(30):
-        at = failure("xi-positive-4", "the same for |lambda_1|")
-        a, b = at["radius"] * mp.cos(at["angle"]), at["radius"] * mp.sin(at["angle"])
-        E = overlaps(4, {(1, 2): a, (1, 3): b, (2, 3): at["opposite"], (0, 1): mp.mpf("1e-6")})
-        assert largest(E) < mp.mpf("1.03") / mp.sqrt(2)
-        assert growth(E, 4)[0] < 0
-        # With the printed sign (F5) it fails far inside the limit as well.
-        assert growth(overlaps(4, {(0, 1): mp.mpf("0.1")}), 4, sign=1)[0] < 0
-
-
 @pytest.mark.parametrize(("K", "scaled"), [(4, 0.999), (7, 0.5), (30, 0.999)])
 def test_the_star_attains_the_limit(K: int, scaled: float) -> None:
     """Assert xi_n > 0 of a class that overlaps a star's centre a little below the limit, < 0 above it, V = K."""
@@ -77,13 +65,3 @@ def test_the_other_sign_fails_where_the_prover_says() -> None:
     assert 1 + c - a - b > 0 > 1 - c - a - b
     # (G^-1 1)_1 det G = (1-c)(1+c-a-b).
     assert mp.lu_solve(G, ones)[0] * mp.det(G) == pytest.approx((1 - c) * (1 + c - a - b), rel=1e-12)
-
-
-def test_the_wrong_limit_of_the_star_fails_where_the_prover_says() -> None:
-    """Assert (G_n^-1 1)_1 < 0 for the found |lambda_1| < (K-2)^(-1/3), by the two equations of the star."""
-    at = failure("xi-positive-star", "the limit is 1/(K-2)^(1/3)")
-    m = at["others"]
-    assert at["scaled"] / mp.cbrt(m) < 1 / mp.cbrt(m)
-    overlap = at["scaled"] / mp.cbrt(m) / mp.sqrt(m)
-    centre, leaf = mp.lu_solve(mp.matrix([[1, m * overlap], [overlap, 1]]), mp.matrix([1, 1]))
-    assert centre < 0 < leaf

@@ -114,13 +114,3 @@ def test_wrong_leads_fail_where_the_prover_says() -> None:
         eta_Y = 2 * at["share"] * (1 + mp.log(at["mean"]) / 2)
         B = mp.sqrt(2 * mp.log(4) * at["mean"])
         assert excess(eta_Y) * mp.log1p(eta_Y * (at["mean"] + 2 * B)) > B
-
-
-def test_the_printed_s0_exists_for_no_gap_up_to_ln_2() -> None:
-    """Assert that where the printed bound V epsilon - ln 2 is refuted, no visit of a fast decoder meets it."""
-    gap = failure("lemma7-repair", "as printed")["gap"]
-    assert gap < mp.log(2)
-    with mp.workdps(DIGITS):
-        for eta_Y in (0.2, 3.0, 100.0):
-            u = [scaled_h(s, eta_Y, 1000) for s in (1.0, 2.0, 1e6, 1e6 + 1)]
-            assert min(u[1] - u[0], u[3] - u[2]) > 0 > gap - mp.log(2)

@@ -183,11 +183,13 @@ def test_wrong_observables_are_refused(arguments: dict[str, Any], sentence: str)
 
 
 def test_the_clock_of_a_schedule() -> None:
-    """Assert t as the sum of the multipliers, with a rate factor and with sequences; from runs; and what is refused."""
+    """Assert t as the sum of the multipliers, of numbers and with sequences; from runs; and what is refused."""
     multipliers = np.array([0.0, 0.5, 1.0, 2.0, 0.25])
     sums = [0.0, 0.0, 0.5, 1.5, 3.5, 3.75]
     settings: dict[str, Any] = {"loss": np.ones(6), "schedule": multipliers}
-    assert Trace(range(6), rate_factor=2.0, **settings).t.tolist() == [2 * each for each in sums]
+    constant = Trace([0, 1, 5], loss=[1, 1, 1], schedule=32)
+    assert constant.t.tolist() == [0.0, 32.0, 160.0]
+    assert constant.clock.sentence == "i updates; t = 32 i batch-size-1 steps"
     assert Trace(4 * np.arange(6), clock="sequences", batch_size=4, **settings).t.tolist() == sums
     assert Trace([0, 2], loss=[1, 1], schedule=lambda i: np.where(i < 1, 0.5, 3.0)).t.tolist() == [0.0, 3.5]
     runs = sgd(syn_small(), 0.1, 0.1, 5, seed=[0, 1], schedule=multipliers)

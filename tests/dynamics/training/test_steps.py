@@ -10,38 +10,29 @@ from snapdyn.dynamics import momentum_clock
 from snapdyn.dynamics.training.steps import checked_schedule
 
 
+@pytest.mark.parametrize("schedule", [None, np.random.default_rng(0).uniform(0, 2, 200)], ids=["constant", "changing"])
 @pytest.mark.parametrize("momentum", [0.0, 0.3, 0.9, 0.99])
-def test_clock_is_how_far_heavy_ball_goes(momentum: float) -> None:
-    """Assert the clock against the recursion v <- mu v + 1, x <- x + v."""
-    velocity, position, positions = 0.0, 0.0, [0.0]
-    for _ in range(200):
-        velocity = momentum * velocity + 1.0
-        position += velocity
-        positions.append(position)
-    np.testing.assert_allclose(momentum_clock(np.arange(201), momentum), positions, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_clock_with_a_schedule(momentum: float) -> None:
+def test_clock_is_how_far_heavy_ball_goes(momentum: float, schedule: Any) -> None:
     """Assert the clock against the recursion v <- mu v + 1, x <- x + m v, and a half of the last step."""
-    schedule = np.random.default_rng(0).uniform(0, 2, 50)
     velocity, positions = 0.0, [0.0]
-    for multiplier in schedule:
+    for multiplier in np.ones(200) if schedule is None else schedule:
         velocity = momentum * velocity + 1.0
         positions.append(positions[-1] + multiplier * velocity)
-    np.testing.assert_allclose(momentum_clock(np.arange(51), momentum, schedule), positions, rtol=1e-12, atol=1e-12)
-    half = momentum_clock([49.5], momentum, schedule)
-    np.testing.assert_allclose(half, [np.mean(positions[-2:])], rtol=1e-12)
-    with pytest.raises(InputError, match="steps from 0 to 50"):
-        momentum_clock([51], momentum, schedule)
+    np.testing.assert_allclose(momentum_clock(np.arange(201), momentum, schedule), positions, rtol=1e-12, atol=1e-12)
+    if schedule is not None:
+        half = momentum_clock([199.5], momentum, schedule)
+        np.testing.assert_allclose(half, [np.mean(positions[-2:])], rtol=1e-12)
+        with pytest.raises(InputError, match="steps from 0 to 200"):
+            momentum_clock([201], momentum, schedule)
 
 
-def test_a_schedule_is_an_array_or_a_function_of_the_steps() -> None:
-    """Assert the values of both, and None for a schedule of ones, which is no schedule."""
+def test_a_schedule_is_an_array_a_function_of_the_steps_or_a_number() -> None:
+    """Assert the values of each, and None for a schedule of ones, which is no schedule."""
     np.testing.assert_array_equal(checked_schedule([0, 1, 2], 3), [0.0, 1.0, 2.0])
     np.testing.assert_array_equal(checked_schedule(lambda i: np.minimum(1, i / 2), 4), [0.0, 0.5, 1.0, 1.0])
     np.testing.assert_array_equal(checked_schedule([0, 1, 2], 2, longer=True), [0.0, 1.0, 2.0])
-    assert checked_schedule(np.ones(3), 3) is None
+    np.testing.assert_array_equal(checked_schedule(np.float32(0.5), 2), [0.5, 0.5])
+    assert checked_schedule(np.ones(3), 3) is None is checked_schedule(1, 3)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +41,7 @@ def test_a_schedule_is_an_array_or_a_function_of_the_steps() -> None:
         ([1, 2], r"shape \(3,\), received \(2,\)"),
         ([1, 2, 3, 4], r"shape \(3,\), received \(4,\)"),
         ([[1, 2, 3]], r"received \(1, 3\)"),
-        (0.5, r"received \(\)"),
+        (0, "positive"),
         (lambda i: 0.5, r"received \(\)"),
         (lambda i: min(1, i / 2), "ValueError.*numpy"),
         (lambda: 1, "TypeError"),

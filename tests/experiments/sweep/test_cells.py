@@ -167,7 +167,7 @@ observables = ["scaled"]
 
 @pytest.mark.slow
 def test_what_a_loaded_file_uses_has_changed(tmp_path: Path) -> None:
-    """Assert that cells are computed again after a change of a module or of a file that is opened, and only then."""
+    """Assert that cells are computed again after a change of the file, a module or what is opened, and only then."""
     for name, text in {"own.py": OWN, "law.py": "power = 1", "scale.csv": "1.0", "own.toml": OF_OWN}.items():
         (tmp_path / name).write_text(text)
 
@@ -186,6 +186,8 @@ def test_what_a_loaded_file_uses_has_changed(tmp_path: Path) -> None:
     assert run("2") == ("2 computed, 0 taken over", pytest.approx([1 / 2, 1 / 3], rel=1e-6))
     (tmp_path / "scale.csv").write_text("3.0")
     assert run("1") == ("2 computed, 0 taken over", pytest.approx([3 / 2, 3 / 3], rel=1e-6))
+    (tmp_path / "own.py").write_text(OWN.replace("return float(", "return 2 * float("))
+    assert run("1") == ("2 computed, 0 taken over", pytest.approx([3.0, 2.0], rel=1e-6))
 
 
 def test_the_code_hash_reads_every_module(monkeypatch: pytest.MonkeyPatch) -> None:

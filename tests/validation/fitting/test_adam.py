@@ -43,7 +43,6 @@ def test_time_counts_updates() -> None:
     ("settings", "said"),
     [
         ({"optimizer": "adam", "momentum": 0.5}, "momentum"),
-        ({"optimizer": "adam", "rate_factor": 2.0}, "rate_factor"),
         ({"optimizer": "adam", "clock": "theory"}, "clock"),
         ({"optimizer": {"name": "adam", "beta3": 0.5}}, "beta3"),
         ({"optimizer": {"beta2": 0.5}}, "optimizer"),

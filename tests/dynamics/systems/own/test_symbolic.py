@@ -103,9 +103,8 @@ def test_generated_numbers_are_sympy_s() -> None:
     """Assert values and derivatives of what is printed against 30 digits of sympy, at points on both sides."""
     x, y = sympy.symbols("x y", real=True)
     functions: list[Any] = [
-        x**3 / 7 - y / 3, sympy.sqrt(y) + x**-2, y**x, sympy.exp(-x) * sympy.log(y), sympy.Abs(x) * y,
-        sympy.Max(x, y, 1) + sympy.Min(x, 0), sympy.Piecewise((x**2, x > 0), (y, True)), sympy.sign(x) * y,
-        sympy.exp(sympy.exp(-(x**2)) + y) / (1 + sympy.exp(x)),
+        x**3 / 7 - y / 3, sympy.sqrt(y) + x**-2, y**x, sympy.Max(x, y, 1) + sympy.Min(x, 0),
+        sympy.Piecewise((x**2, x > 0), (y, True)), sympy.exp(sympy.exp(-(x**2)) + y) / (1 + sympy.exp(x)),
     ]  # fmt: skip
     names = sympy.symbols(f"w:{len(functions) - 2}")
     state = {x: 0.3, y: 0.7} | dict.fromkeys(names, 0.0)
