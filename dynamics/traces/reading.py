@@ -28,7 +28,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.files import netcdf_content
 from snapdyn.dynamics.files.foreign import csv_rows, npz_names, read_npz
 from snapdyn.dynamics.rules import Optimizer
-from snapdyn.dynamics.traces.trace import AXES, Trace
+from snapdyn.dynamics.traces.trace import AXES, LEAST, Trace
 from snapdyn.dynamics.training.steps import Schedule
 
 LARGEST_INDEX = 10_000_000
@@ -271,7 +271,13 @@ def _long_entries(path: Path, names: list[str], rows: Rows) -> Iterator[Entry]:
             )
         indices = tuple(_index(where, axis, row.get(axis)) for axis in AXES[quantity][1:])
         seed = _index(where, "seed", row["seed"]) if "seed" in row else 0
-        yield quantity, seed, _number(where, "step", row["step"]), indices, _value(where, "value", row["value"])
+        yield (
+            quantity,
+            seed,
+            _number(where, "step", row["step"]),
+            indices,
+            _value(where, "value", row["value"], quantity),
+        )
 
 
 def _wide_entries(
@@ -286,7 +292,7 @@ def _wide_entries(
         of_row = 0 if seed is None else _index(where, "seed", row.get(seed))
         at = _number(where, step, row.get(step, ""))
         for name, (quantity, run, indices) in found:
-            yield quantity, of_row if run is None else run, at, indices, _value(where, name, row[name])
+            yield quantity, of_row if run is None else run, at, indices, _value(where, name, row[name], quantity)
 
 
 def _places(
@@ -358,9 +364,17 @@ def _require_column(path: Path, names: list[str], key: str, name: str) -> None:
         )
 
 
-def _value(where: str, column: str, cell: Any) -> float:
-    """A cell as a number; NaN where it is blank."""
-    return math.nan if isinstance(cell, str) and not cell.strip() else _number(where, column, cell)
+def _value(where: str, column: str, cell: Any, quantity: str) -> float:
+    """A cell as a number of a quantity; NaN where it is blank."""
+    if isinstance(cell, str) and not cell.strip():
+        return math.nan
+    value = _number(where, column, cell)
+    if value < LEAST[quantity]:
+        raise InputError(
+            f"expected {column} of at least {LEAST[quantity]:g} {where}, received {value:g}; correct it: attention is "
+            "a probability, loss is -ln alpha, entropy -sum c ln c"
+        )
+    return value
 
 
 def _number(where: str, column: str, cell: Any) -> float:

@@ -21,6 +21,8 @@ from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # Sums of attention that were written with four digits, and attention outside the support, may differ by so much.
 ATTENTION_TOLERANCE = 1e-3
+# Smallest value of a quantity; rounding may leave loss and entropy a little below 0.
+LEAST = {"attention": 0.0, "loss": -ATTENTION_TOLERANCE, "entropy": -ATTENTION_TOLERANCE}
 # First entropies that differ by so much may be the same: they were rounded, or are means over long sequences.
 ENTROPY_TOLERANCE = 0.02
 # Axes of each quantity after the seeds.
@@ -328,7 +330,7 @@ def _check_unit_of_entropy(trace: Trace, classes: SequenceClasses) -> None:
 
 def _with_seeds(name: str, values: Any, num_steps: int, of_training: bool) -> Floats:
     """Return a quantity with a leading axis of seeds; NaN where it was not recorded."""
-    least = {"attention": 0.0}.get(name, -ATTENTION_TOLERANCE) if of_training else -math.inf
+    least = LEAST[name] if of_training else -math.inf
     axes = AXES[name] if of_training else ("step",)
     array = real_array(name, values)
     finite_array(

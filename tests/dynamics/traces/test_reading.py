@@ -319,3 +319,18 @@ def test_the_process_ends_itself_when_its_parent_is_gone(tmp_path: Path) -> None
         capture_output=True,
     )
     assert ended.returncode == -signal.SIGALRM
+
+
+@pytest.mark.parametrize(
+    ("content", "column"),
+    [
+        ("step,entropy_0,loss\n0,2.9,3.5\n1,-0.5,3.1\n", "entropy_0"),
+        ("step,quantity,class,value\n0,entropy,0,2.9\n\n1,entropy,0,-2\n", "value"),
+    ],
+)
+def test_a_value_out_of_range_is_named_by_line_and_column(content: str, column: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text(content)
+    line = 1 + content.splitlines().index(next(row for row in content.splitlines() if "-" in row))
+    with pytest.raises(InputError, match=f"expected {column} of at least -0.001 in line {line} of trace.csv"):
+        read_trace(path, seq_len=math.inf)
