@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numba import config, njit
 from numba.core import event
+from numba.core.caching import FunctionCache
 from numba.core.options import DefaultOptions
 from numpy.typing import NDArray
 
@@ -75,11 +76,44 @@ def cached_njit(**options: Any) -> Callable[..., Any]:
         # numba reads the option when a function is decorated. Functions of other packages keep their own folder.
         settings["CACHE_DIR"] = folder
         try:
-            return njit(cache=bool(folder), **options)(function)
+            compiled = njit(cache=bool(folder), **options)(function)
+            if folder:
+                compiled._cache = KernelCache(function)
+            return compiled
         finally:
             settings["CACHE_DIR"] = before
 
     return decorate
+
+
+class KernelCache(FunctionCache):
+    """numba's cache of one kernel, where a damaged or unreadable file, or a full disk, costs a compilation only."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load compiled code, or return None, so that numba compiles."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # whatever unpickling raises
+            self._go_on("is damaged and made again", error)
+            with suppress(OSError):
+                self.flush()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Save compiled code where this is possible."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self._go_on("is not kept", error)
+            self.disable()
+
+    def _go_on(self, what: str, error: Exception) -> None:
+        if not WARNED:
+            WARNED.append(what)
+            print(f"snapdyn: compiled code in {self.cache_path} {what} ({type(error).__name__})", file=sys.stderr)
+
+
+WARNED: list[str] = []  # said once per process
 
 
 @cache

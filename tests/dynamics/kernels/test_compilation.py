@@ -10,6 +10,7 @@ import numba
 import pytest
 
 import snapdyn
+from snapdyn.dynamics.kernels import compilation
 from snapdyn.dynamics.kernels.compilation import COMPILATION, cache_folder
 
 # One compiled run in this process, one in a worker, and where its code is kept.
@@ -112,3 +113,33 @@ def test_cache_folder(settings: dict[str, str], folder: str, monkeypatch: pytest
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     assert cache_folder() == Path(folder)
+
+
+def doubled(x: float) -> float:
+    return 2.0 * x
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x80\x04", None])
+def test_damaged_compiled_code_is_made_again(
+    damage: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Assert the value and one line where the files are empty, cut off, or in place of them there are folders."""
+    monkeypatch.setattr(compilation, "cache_of_kernels", lambda: str(tmp_path))
+    monkeypatch.setattr(compilation, "WARNED", [])
+    assert compilation.cached_njit()(doubled)(1.0) == 2.0
+    files = sorted(tmp_path.rglob("*.nb?"))
+    assert len(files) == 2
+    for file in files:
+        file.unlink()
+        if damage is None:
+            file.mkdir()
+        else:
+            file.write_bytes(damage)
+    assert compilation.cached_njit()(doubled)(3.0) == 6.0
+    said = capsys.readouterr().err
+    assert said.startswith("snapdyn: compiled code in ")
+    assert said.count("\n") == 1
+    if damage is not None:
+        compilation.WARNED.clear()
+        assert compilation.cached_njit()(doubled)(3.0) == 6.0
+        assert capsys.readouterr().err == ""
