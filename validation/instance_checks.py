@@ -401,21 +401,25 @@ def check(
 
 
 def _parameters(given: Mapping[str, float], entries: Iterable[Claim]) -> dict[str, float]:
-    """Parameters of a theory, which a Box with these names accepts."""
+    """Parameters of a theory, all of one claim's Box or more; each claim takes those of its own."""
     boxes = [prop.domain for entry in entries for prop in entry.properties if isinstance(prop.domain, Box)]
+    complete = [box for box in boxes if box.ranges.keys() <= given.keys()]
+    unknown = [name for name in given if all(name not in box.ranges for box in complete)]
+    if not complete or unknown:
+        spoken = "; ".join(dict.fromkeys(", ".join(box.ranges) for box in boxes)) or "none: they speak of classes"
+        raise InputError(
+            f"expected all parameters of one of these claims or more ({spoken}), received "
+            f"{', '.join(map(str, given)) or 'none'}; give a number to each of a claim's parameters"
+        )
     refusals = []
-    for box in (box for box in boxes if box.speaks_of(given)):
+    for box in complete:
         try:
-            return box.of_parameters(given)
+            box.of_parameters(given)
         except InputError as error:
             refusals.append(error)
-    if refusals:
+    if len(refusals) == len(complete):
         raise refusals[0]
-    spoken = "; ".join(dict.fromkeys(", ".join(box.ranges) for box in boxes)) or "none: they speak of sequence classes"
-    raise InputError(
-        f"expected the parameters of one of these claims ({spoken}), received {', '.join(map(str, given)) or 'none'}; "
-        "give a number to each of a claim's parameters, and to no other"
-    )
+    return dict(given)
 
 
 def _last_transition(classes: SequenceClasses, eta_Y: float) -> float:
@@ -451,7 +455,7 @@ def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
 
 def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, float]) -> list[InstanceResult]:
     """Answers of a claim: on the rung that decides, and on each of `rungs` on which the claim has properties."""
-    speaking = [prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(given)]
+    speaking = [prop for prop in entry.properties if _speaks_of(prop, given)]
     rules = given.rules if isinstance(given, Instance) else None
     if speaking and isinstance(given, Instance) and entry.of_rule == "own" and not rules:
         words = "it speaks of another rule than gradient descent: give optimizer, for example optimizer='adam'"
@@ -459,7 +463,12 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
     if rules and entry.of_rule == "gradient descent":
         speaking = [_of_gradient_descent(prop) for prop in speaking]
     if not speaking:
-        return [InstanceResult(entry, "not applicable", f"it speaks of {entry.domain or 'named settings'}")]
+        words = f"it speaks of {entry.domain or 'named settings'}"
+        boxes = [prop.domain.ranges for prop in entry.properties if isinstance(prop.domain, Box)]
+        if isinstance(given, dict) and boxes:
+            missing = min(([name for name in box if name not in given] for box in boxes), key=len)
+            words += f"; give {', '.join(missing)} too"
+        return [InstanceResult(entry, "not applicable", words)]
     speaking = [prop for prop in speaking if _contains(prop, given)] or speaking
     of_rungs = [prop.rung for prop in speaking]
     deciding = DECIDING if DECIDING in of_rungs else of_rungs[0]
@@ -486,31 +495,49 @@ def _of_gradient_descent(prop: Property) -> Property:
     return replace(prop, conditions=(requirement, *prop.conditions))
 
 
+def _speaks_of(prop: Property, given: Instance | dict[str, float]) -> bool:
+    """Whether a property is about the instance; a Box needs all its parameters, and leaves others to other claims."""
+    if isinstance(prop.domain, Box):
+        return isinstance(given, dict) and prop.domain.ranges.keys() <= given.keys()
+    return prop.domain is not None and prop.domain.speaks_of(given)
+
+
 def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
     """Whether parameters lie in the ranges of a property's Box; a Family says only where to search."""
-    return not isinstance(prop.domain, Box) or prop.domain.contains(given)
+    return not isinstance(prop.domain, Box) or prop.domain.contains(_own(prop.domain, given))
+
+
+def _own(box: Box, given: Instance | dict[str, float]) -> dict[str, float]:
+    """The parameters of a Box among those that are given."""
+    assert isinstance(given, dict)
+    return {name: given[name] for name in box.ranges}
 
 
 def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
-    if not _contains(prop, given):
-        return InstanceResult(entry, "outside", f"it speaks of {prop.domain}", prop)
-    if isinstance(prop.domain, Box) and isinstance(given, dict):
-        given = prop.domain.of_parameters(given)
+    beyond = ""
+    if isinstance(prop.domain, Box):
+        given = _own(prop.domain, given)
+        misses = [name for name, range_ in prop.domain.ranges.items() if not range_.contains(given[name])]
+        beyond = ", ".join(f"{name} is {given[name]:g}" for name in misses)
     reading, trouble = Reading([], None, measurable=True), ""
     try:
+        if isinstance(prop.domain, Box) and isinstance(given, dict) and not beyond:
+            given = prop.domain.of_parameters(given)
         reading = prop.at(given)
     except Unaffordable as error:
         trouble = str(error)
     except InputError as error:
         trouble = f"the measurement failed: {error}"
     measured, unmet = reading.measured, reading.unmet
-    if measured is not None and not unmet:
+    if measured is not None and not unmet and not beyond:
         measured = prop.with_rounding(given, measured)
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
-    if unmet:
-        status, reason = "outside", f"it requires {_in_words(unmet)}"
+    if unmet or beyond:
+        reasons = [f"it speaks of {prop.domain}, and {beyond}"] if beyond else []
+        reasons += [f"it requires {_in_words(unmet)}"] if unmet else []
+        status, reason = "outside", "; ".join(reasons)
         if measured is not None:
             reason += f". There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}"
         if entry.under_rules and any(condition.name == GRADIENT_DESCENT.name for condition in unmet):
@@ -520,7 +547,8 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
         status, reason = "undecided", trouble or f"the run failed ({failure})"
     else:
         status = "undecided" if not measured.decided else "holds" if measured.holds else "fails"
-        reason = numbers
+        several = isinstance(prop.domain, Box) and len({str(each.domain) for each in entry.properties}) > 1
+        reason = f"{numbers} ({prop.domain})" if several else numbers
     return InstanceResult(entry, status, reason, prop, measured, tuple(reading.conditions))
 
 

@@ -237,13 +237,38 @@ def test_parameters_of_another_theory() -> None:
     for answer in (beyond, on_classes):
         assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in answer.sentence
     assert beyond.status == "outside"
+    assert "and eta is 20" in beyond.sentence
+    assert "There it fails" in beyond.sentence
+    assert beyond.measured == pytest.approx(54)
+
+
+@pytest.mark.usefixtures("bandit")
+def test_one_file_of_parameters_serves_a_theory() -> None:
+    """Assert that each claim takes its own parameters, and names those that are missing; two boxes are told apart."""
+    measure = lambda p: sd.Measured(p["beta"], at_most=1.0)  # noqa: E731
+    wrong = {"wrong": lambda p: None}
+    short, long = (sd.Property(name, "closed form", measure, box, (), wrong) for name, box in (
+        ("short", sd.Box(beta=(0.0, 1.0))), ("long", sd.Box(beta=(1.0, 2.0), eta=(0.1, 1.0)))))  # fmt: skip
+    sd.register(claim_of("bandit-noise", properties=(short, long)))
+    ids = ["bandit-limit", "bandit-noise"]
+    report = sd.check({"eta": 0.3, "r": 0.9, "arms": 3, "beta": 0.5}, only=ids)
+    assert [result.status for result in report.claims] == ["holds", "holds"]
+    assert report["bandit-noise"].sentence == "Holds: short: 0.5 <= 1 (beta 0 to 1)."
+    alone = sd.check({"beta": 1.5, "eta": 0.3}, only=ids)
+    assert alone["bandit-limit"].sentence.endswith("give r, arms too.")
+    assert alone["bandit-noise"].status == "fails"
+    assert "(beta 1 to 2, eta 0.1 to 1)" in alone["bandit-noise"].sentence
 
 
 @pytest.mark.usefixtures("bandit")
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ({"eta": 0.3, "r": 0.2, "arm": 3}, {}, "parameters of one of these claims .eta, r, arms.*received eta, r, arm"),
+        (
+            {"eta": 0.3, "r": 0.2, "arm": 3},
+            {},
+            "parameters of one of these claims or more .eta, r, arms.*received eta, r, arm;",
+        ),
         ({"eta": 0.3, "r": 0.2, "arms": 2.5}, {}, "arms to be a whole number, received 2.5"),
         ({"eta": np.nan, "r": 0.2, "arms": 2}, {}, "eta to be a finite number"),
         ({"eta": 0.3, "r": 0.2, "arms": 2}, {"eta_Y": 1.0}, "put rates and times into the mapping"),

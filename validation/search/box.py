@@ -70,6 +70,11 @@ class Range:
             return (math.log(middle) - math.log(self.low)) / (math.log(high) - math.log(self.low))
         return (middle - self.low) / (high - self.low)
 
+    def contains(self, value: float) -> bool:
+        """Whether a value lies in the range, up to rounding."""
+        inside = self.low - 1e-9 * abs(self.low) <= value <= self.high + 1e-9 * abs(self.high)
+        return inside and (not self.whole or value == round(value))
+
     def __str__(self) -> str:
         if self.low == self.high:
             return f"{self.low:g}"
@@ -119,11 +124,7 @@ class Box:
 
     def contains(self, instance: Any) -> bool:
         """Whether every parameter lies in its range, up to rounding."""
-        return self.speaks_of(instance) and all(
-            range_.low - 1e-9 * abs(range_.low) <= instance[name] <= range_.high + 1e-9 * abs(range_.high)
-            and (not range_.whole or instance[name] == round(instance[name]))
-            for name, range_ in self.ranges.items()
-        )
+        return self.speaks_of(instance) and all(range_.contains(instance[name]) for name, range_ in self.ranges.items())
 
     def of_parameters(self, given: Mapping[str, Any]) -> dict[str, float]:
         """A user's parameters, checked, in the order of the box; whole ones as integers.
