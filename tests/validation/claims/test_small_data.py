@@ -50,7 +50,7 @@ def plain_sequences(classes: SequenceClasses, N: int, T: int, seed: int) -> tupl
 
 @pytest.mark.parametrize("N", [1, 2, 4])
 def test_early_rates_by_plain_numpy(N: int) -> None:
-    """Assert the law of the early sign on sequences that numpy draws: all rise with one per next token, else most fall."""
+    """Assert the law of the early sign on sequences that numpy draws: all rise with one per next token alone."""
     P, label = plain_sequences(spurious_sign.three_classes(), N, 20, seed=N)
     prior = np.full(len(P), 1 / len(P))
     dY, _, _ = gradients(np.zeros((P.shape[1], 50)), np.zeros(P.shape[1]), P, label, prior)
