@@ -13,7 +13,7 @@ from snapdyn.dynamics import MeanField, data_set, integrate, sgd
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, Figure, curve_style
-from snapdyn.validation.claims.small_data.spurious_sign import three_classes
+from snapdyn.validation.claims.sample_classes import three_classes
 
 TITLE = "Spurious tokens: how many a data set has, and what training makes of them"
 CAPTION = (
