@@ -128,10 +128,13 @@ CLAIM = Claim(
                 name="few common tokens in short sequences",
                 num_classes=(2, 5),
                 num_common=(1, 4),
-                seq_len=(1, 30),
+                seq_len=(1, 6),
             ),
             conditions=CONDITIONS,
-            controls={"wrong theory: independent tokens": partial(error_of_mean, law=independent, squares=True)},
+            controls={
+                "wrong theory: independent tokens": partial(error_of_mean, law=independent, squares=True),
+                "wrong theory: the variance is the number": partial(error_of_mean, law=expected_spurious, squares=True),
+            },
             evaluations=(200, 2000),
         ),
         Property(

@@ -99,8 +99,8 @@ CLAIM = Claim(
         "From zero start, a token that one stored sequence s alone has rises early if and only if (V-1) times the sum "
         "of p_m f_s.f_m over the other sequences m of its next token is below the same sum over all sequences of other "
         "next tokens. So with one stored sequence per next token every such token rises, spurious or not, as in "
-        "Theorem 2(a), if its sequence overlaps another. With N sequences per next token and overlaps of one size it rises where N < R/(R-1), "
-        "R = (V-1)/(K-1)."
+        "Theorem 2(a), if its sequence overlaps another. With N sequences per next token and overlaps of one size it "
+        "rises where N < R/(R-1), R = (V-1)/(K-1)."
     ),
     latex=r"(V-1)\sum_{m\ne s,\ \text{same}}p_m f_s\!\cdot\! f_m<\sum_{m,\ \text{other}}p_m f_s\!\cdot\! f_m",
     conditions=("zero start, early: eta_Y t V << 1",),
