@@ -1,4 +1,4 @@
-"""Spurious tokens of small data sets: their number, attention on them, and the loss on fresh sequences."""
+"""Spurious tokens of small data sets: their number, and attention on them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import xarray
 from pydantic import Field
 
 from snapdyn.analytic import expected_spurious, expected_spurious_attention, transition_time, variance_of_spurious
-from snapdyn.dynamics import MeanField, data_set, integrate, sgd
+from snapdyn.dynamics import data_set, sgd
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
-from snapdyn.figures.style import CIRCLES, CLOCK, DOUBLE_COLUMN, Figure, curve_style
-from snapdyn.validation.claims.small_data.spurious_sign import three_classes
+from snapdyn.figures.style import CIRCLES, CLOCK, SINGLE_COLUMN, Figure, curve_style
+from snapdyn.validation.claims.sample_classes import three_classes
 
 TITLE = "Spurious tokens: how many a data set has, and what training makes of them"
 CAPTION = (
     "Three classes of ten common tokens and three distinct ones, V = 50, sequences of T-1 = 20 tokens, of which N per "
     "class are stored and reused. (a) Number of tokens that look distinct and are common: exact expectation with one "
-    "standard deviation, and data sets. (b) Attention on them, mean over all sequences: at z = 0 (exact line) and at "
-    "10 t0, in the mean field of the stored sequences and in SGD on them. With one sequence per class it hardly "
-    "changes; with more it falls. (c) Loss at 10 t0 on the stored sequences and on others of the same classes."
+    "standard deviation, and data sets. (b) Attention on them, mean over all sequences: exact at z = 0, and at 10 t0 "
+    "of SGD on the stored sequences (batch 8). With one sequence per class training hardly changes it; with more it "
+    "falls."
 )
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16)
 DATA_SETS = {"quick": 60, "full": 400}
 ETA = 0.1  # both rates, per step
-WIDTH = DOUBLE_COLUMN
+WIDTH = SINGLE_COLUMN
 
 
 def compute(
@@ -35,7 +35,7 @@ def compute(
     seq_len: Annotated[Whole, Field(ge=2, le=1000, description="contextual tokens of a sequence, T-1")] = 20,
     data_sets: Annotated[Whole | None, Field(ge=2, description="data sets per N, by the level unless given")] = None,
 ) -> xarray.Dataset:
-    """Draw data sets of each size, integrate the mean field of their sequences, and train on them.
+    """Draw data sets of each size, and train on them.
 
     Parameters
     ----------
@@ -47,25 +47,20 @@ def compute(
     Returns
     -------
     xarray.Dataset
-        By N: expected, deviation and expected_attention (exact); number, start and attention (data, N, mean field),
-        loss and fresh_loss (data, N, mean field), sgd (data, N: attention after SGD); t_end, batch-size-1 steps.
+        By N: expected, deviation and expected_attention (exact); number, start and attention (data, N): spurious
+        tokens, and attention on them before and after SGD; t_end, batch-size-1 steps.
     """
     classes, many = three_classes(), data_sets or DATA_SETS[level]
-    end = 10.0 * float(transition_time(classes.num_classes, classes.vocab_size, ETA, kind="end"))
-    names = ("number", "start", "attention", "loss", "fresh_loss", "sgd")
-    found = {name: np.empty((many, len(SIZES))) for name in names}
+    end = round(10.0 * float(transition_time(classes.num_classes, classes.vocab_size, ETA, kind="end")))
+    found = np.empty((3, many, len(SIZES)))
     for i, N in enumerate(SIZES):
         for seed in range(many):
             data = data_set(classes, N, seq_len, seed)
-            run = integrate(MeanField(data, ETA, ETA), [0.0, end], rtol=1e-6, atol=1e-9, save_decoder=True)
-            trained = sgd(data, ETA, ETA, round(end), batch_size=8, seed=seed, record=[round(end)])
-            found["number"][seed, i] = len(data.spurious)
-            found["start"][seed, i], found["attention"][seed, i] = run.observable("spurious_attention")
-            found["loss"][seed, i], found["fresh_loss"][seed, i] = run.loss[-1], run.observable("fresh_loss")[-1]
-            found["sgd"][seed, i] = trained.observable("spurious_attention")[-1]
+            run = sgd(data, ETA, ETA, end, batch_size=8, seed=seed, record=[0, end])
+            found[:, seed, i] = len(data.spurious), *run.observable("spurious_attention")
     given = [(classes.P, classes.next_token, N, seq_len) for N in SIZES]
     return xarray.Dataset(
-        {name: (("data", "N"), values) for name, values in found.items()}
+        {name: (("data", "N"), each) for name, each in zip(("number", "start", "attention"), found, strict=True)}
         | {
             "expected": ("N", [expected_spurious(*each) for each in given]),
             "deviation": ("N", [variance_of_spurious(*each) ** 0.5 for each in given]),
@@ -76,27 +71,22 @@ def compute(
     )
 
 
-def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
-    """Draw the number, attention and losses over N."""
-    figure, grid = panel_grid(width, 3, 1.9, 2.0, 0.6, xlabel="stored sequences per class, $N$")
-    number, attention, loss = grid.flat[:3]
+def draw(dataset: xarray.Dataset, width: float = SINGLE_COLUMN) -> Figure:
+    """Draw the number and attention over N: exact lines, and means over data sets with their standard errors."""
+    figure, grid = panel_grid(width, 2, 1.6, 2.0, 0.6, xlabel="sequences per class, $N$")
+    number, attention = grid.flat[:2]
     N, mean = dataset.N, dataset.mean("data")
     error = dataset.std("data") / dataset.sizes["data"] ** 0.5
     low, high = dataset.expected - dataset.deviation, dataset.expected + dataset.deviation
     number.fill_between(N, np.maximum(low, 0.0), high, color="0.85", linewidth=0, label="one standard deviation")
-    number.plot(N, dataset.expected, **curve_style(0), label="exact, or at $z = 0$")
-    number.errorbar(N, mean.number, error.number, color="C0", **CIRCLES, label="data sets, or mean field")
+    number.plot(N, dataset.expected, **curve_style(0), label="exact, before training")
+    number.errorbar(N, mean.number, error.number, color="C0", **CIRCLES, label="data sets")
     attention.plot(N, dataset.expected_attention, **curve_style(0))
-    attention.errorbar(N, mean.attention, error.attention, color="C0", **CIRCLES)
-    attention.plot(N, mean.sgd, "x", color="C1", zorder=3, label="SGD on stored sequences")
-    loss.plot(N, mean.fresh_loss, **curve_style(2), label="other sequences")
-    loss.plot(N, mean.loss, **curve_style(3), label="stored sequences")
-    number.set_ylabel("spurious tokens")
-    attention.set(ylabel="attention on spurious tokens", yscale="log")
-    loss.set(ylabel="loss (nats)", yscale="log")
-    number.set_ylim(bottom=0)
-    letter_panels((number, attention, loss))
-    legend_above(figure, most_columns=3)
+    attention.errorbar(N, mean.attention, error.attention, color="C1", fmt="x", label="after SGD on them")
+    number.set(ylabel="spurious tokens", ylim=(0, None))
+    attention.set(ylabel="attention on them", yscale="log")
+    letter_panels((number, attention))
+    legend_above(figure, most_columns=2)
     return figure
 
 
@@ -124,16 +114,9 @@ PROPERTIES = (
     ),
     statement(
         "attention on spurious tokens at the end over the start, largest over N > 1",
-        "mean field",
+        "SGD",
         lambda dataset: _left(dataset, True),
         at_most=0.98,
         wrong={"one sequence per class is as many": lambda dataset: _left(dataset, False)},
-    ),
-    statement(
-        "loss on other sequences over that on stored ones at the end, smallest over N",
-        "mean field",
-        lambda dataset: (dataset.fresh_loss / dataset.loss).mean("data").min(),
-        at_least=1.0,
-        wrong={"one loss for both, at N = 1": lambda dataset: (dataset.loss / dataset.fresh_loss).mean("data").min()},
     ),
 )

@@ -110,3 +110,20 @@ def counterexample() -> SequenceClasses:
 def strongly_correlated_classes() -> SequenceClasses:
     """Three strongly correlated classes of one query: logits move far, and runs are cheap."""
     return random_classes(3, num_common=1, num_distinct=3, vocab_size=50, correlation="strong", seed=1)
+
+
+def three_classes() -> SequenceClasses:
+    """Three classes of ten common tokens and three distinct ones each, which take 3/4 of the probability; V = 50."""
+    rng = np.random.default_rng(np.random.SeedSequence(59))
+    P = np.zeros((3, 19))
+    for n in range(3):
+        P[n, :10] = 0.25 * rng.dirichlet(np.ones(10))
+        P[n, 10 + 3 * n : 13 + 3 * n] = 0.25
+    return SequenceClasses(P, [0, 0, 0], vocab_size=50)
+
+
+def equal_classes(num_classes: int, vocab_size: int) -> SequenceClasses:
+    """Classes that all have the same 30 tokens, of weights 1/rank: no token tells next tokens apart."""
+    row = 1.0 / np.arange(1.0, 31.0)
+    P = np.tile(row / row.sum(), (num_classes, 1))
+    return SequenceClasses(P, np.zeros(num_classes, int), vocab_size=vocab_size)

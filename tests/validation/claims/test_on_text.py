@@ -58,7 +58,7 @@ def test_roles_against_sets() -> None:
 
 
 def test_distinct_words_by_chance_against_draws() -> None:
-    """Assert the number within 4 standard errors of draws that know no next word, and not of the text's."""
+    """Assert the number within 4 standard errors of draws that do not know the next word; the text has another one."""
     fable = from_text(FABLE, window=4, min_count=2, min_token_count=1)
     row = np.average(fable.P.toarray(), axis=0, weights=fable.counts)
     rng, numbers = np.random.default_rng(0), []

@@ -7,8 +7,9 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, data_set
-from snapdyn.validation.claims.small_data import data_size, spurious_sign, stored_loss
-from snapdyn.validation.claims.small_data._shared import SIZES, sequences_of, stored
+from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
+from snapdyn.validation.claims.small_data import data_size, stored_loss
+from snapdyn.validation.claims.small_data._shared import SIZES, stored
 from snapdyn.validation.search.instance import Instance
 
 Array = np.ndarray
@@ -50,8 +51,8 @@ def plain_sequences(classes: SequenceClasses, N: int, T: int, seed: int) -> tupl
 
 @pytest.mark.parametrize("N", [1, 2, 4])
 def test_early_rates_by_plain_numpy(N: int) -> None:
-    """Assert the law of the early sign on sequences of numpy: all rise with one per next token, else most fall."""
-    P, label = plain_sequences(spurious_sign.three_classes(), N, 20, seed=N)
+    """Assert the law of the early sign on sequences that numpy draws: all rise with one per next token alone."""
+    P, label = plain_sequences(three_classes(), N, 20, seed=N)
     prior = np.full(len(P), 1 / len(P))
     dY, _, _ = gradients(np.zeros((P.shape[1], 50)), np.zeros(P.shape[1]), P, label, prior)
     _, dz, _ = gradients(1e-6 * dY, np.zeros(P.shape[1]), P, label, prior)
@@ -72,7 +73,7 @@ def test_attention_on_spurious_tokens_by_plain_descent() -> None:
 
     Steps of eta differ from the flow by some eta/2 of a logit's change.
     """
-    for classes, grows in ((spurious_sign.three_classes(), False), (spurious_sign.unstructured(3, 50), True)):
+    for classes, grows in ((three_classes(), False), (equal_classes(3, 50), True)):
         instance = replace(data_size.three_sequences(classes), t_end=200.0)
         vars(instance)["classes"] = data = data_set(classes, 3, 20, seed=1)
         found = data_size.growth_of_attention(instance)
@@ -93,27 +94,13 @@ def test_exchanged_losses_by_plain_descent() -> None:
     found = stored_loss.exchange(instance)
     assert found is not None
     data = [stored(instance, seed) for seed in (0, stored_loss.OTHER)]
-    np.testing.assert_array_equal(sequences_of(instance), [5, 5])
+    np.testing.assert_array_equal(data[0].sequences, [5, 5])
     runs = [trained(each, 1200, 0.05) for each in data]
     losses = np.array(
         [[gradients(*run, each.P.toarray(), each.next_token, each.prior)[2] for each in data] for run in runs]
     )
     own = losses.trace()
     assert found.value == pytest.approx((losses.sum() - 2 * own) / own, rel=0.02)
-
-
-def test_all_sequences_are_the_limit() -> None:
-    """Assert the probabilities of all sequences against many drawn ones, and their number."""
-    limit = stored_loss.all_sequences()
-    assert limit.prior.sum() == pytest.approx(1.0, rel=1e-12)
-    assert limit.num_classes == 2 * 35  # multisets of 4 of 4 tokens
-    data = data_set(stored_loss.source(), 20_000, stored_loss.LENGTH)
-    for each in (limit, data):
-        np.testing.assert_allclose(each.prior[each.next_token == 0].sum(), 0.5, rtol=1e-9)
-    # Probability that a sequence of class 0 holds token 0 alone: 0.3^4, here within 4.5 standard errors.
-    alone = [each.prior[(each.next_token == 0) & (each.P[:, [0]].toarray()[:, 0] == 1)].sum() for each in (limit, data)]
-    assert alone[0] == pytest.approx(0.3**4 / 2, rel=1e-12)
-    assert abs(alone[1] - alone[0]) < 4.5 * np.sqrt(0.3**4 / 20_000) / 2
 
 
 def test_the_number_first_grows_where_tokens_are_rare() -> None:

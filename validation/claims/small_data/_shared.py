@@ -1,6 +1,7 @@
 """What the chapter shares: data sets drawn from an instance, or the user's own."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,45 +27,44 @@ ANY_SEQUENCES = replace(
 
 
 def size_of(instance: Instance) -> int:
-    """Stored sequences of a class of average prior; those of a user's data set are its own."""
+    """Stored sequences of a class of average prior."""
     return SIZES[instance.number % len(SIZES)]
 
 
 def source_of(instance: Instance) -> SequenceClasses:
     """Classes from which the sequences are drawn."""
-    return instance.classes.source if isinstance(instance.classes, DataSet) else instance.classes
-
-
-def sequences_of(instance: Instance, size: int = 0) -> Ints:
-    """Number of stored sequences of each class, (S,): `size`, or in proportion to the prior and at least 1."""
-    if isinstance(instance.classes, DataSet):
-        return instance.classes.sequences
-    of_average = size_of(instance) * instance.num_classes * instance.prior
-    return np.full(instance.num_classes, size) if size else np.maximum(1, np.rint(of_average)).astype(np.int64)
+    return getattr(instance.classes, "source", instance.classes)
 
 
 def length_of(instance: Instance) -> int:
     """T-1 of the stored sequences; 0 where it is infinite."""
-    return instance.classes.seq_len if isinstance(instance.classes, DataSet) else instance.seq_len or 0
+    return getattr(instance.classes, "seq_len", instance.seq_len) or 0
 
 
-def stored(instance: Instance, seed: int = 0, size: int = 0) -> DataSet:
-    """The data set of an instance, `size` as in `sequences_of`; another `seed` gives other sequences."""
+def arguments(instance: Instance) -> tuple[Any, Ints, Ints, int]:
+    """P, next tokens, number of stored sequences of each class, T-1: what the closed forms take.
+
+    The numbers are in proportion to the prior and at least 1, or those of the user's data set.
+    """
+    classes, of_average = source_of(instance), size_of(instance) * source_of(instance).num_classes
+    drawn = np.maximum(1, np.rint(of_average * classes.prior)).astype(np.int64)
+    return classes.P, classes.next_token, getattr(instance.classes, "sequences", drawn), length_of(instance)
+
+
+def stored(instance: Instance, seed: int = 0) -> DataSet:
+    """The data set of an instance; another `seed` gives other sequences of the same classes."""
     if isinstance(instance.classes, DataSet) and not seed:
         return instance.classes
-    numbers = sequences_of(instance, size)
-    return data_set(source_of(instance), numbers, length_of(instance), instance.number + seed)
+    return data_set(source_of(instance), *arguments(instance)[2:], instance.number + seed)
 
 
-def common_absences(instance: Instance) -> tuple[Floats, Floats]:
-    """For each next token and common token, (next tokens, C): P summed over its classes, and the ln of the absence from
-    N stored sequences per class, over N (T-1)."""
-    classes = source_of(instance)
-    P = classes.P.toarray()[:, classes.omega_size > 1]
+def log_absences(P: Any, next_token: Ints, sequences: Ints, length: int) -> Floats:
+    """ln of the probability that the sequences of a next token lack a common token, (next tokens, C)."""
+    labels, table = np.unique(next_token, return_inverse=True)[1], np.minimum(P.toarray(), 1.0)
     with np.errstate(divide="ignore"):
-        log_absent = np.log1p(-np.minimum(P, 1.0))
-    of = classes.next_index[None] == np.arange(classes.num_next_tokens)[:, None]
-    return of @ P, np.array([log_absent[rows].sum(axis=0) for rows in of])
+        each = np.log1p(-table) * (sequences * float(length))[:, None]
+    found = np.array([each[labels == v].sum(axis=0) for v in range(labels.max() + 1)])
+    return np.asarray(found[:, (found < 0).sum(axis=0) > 1])
 
 
 STORED = Requirement(

@@ -1,17 +1,20 @@
 """What more data suppress: the number of spurious tokens, and attention to them (the paper's last statement)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from snapdyn import analytic
+from snapdyn.analytic import expected_spurious, expected_spurious_attention
 from snapdyn.dynamics import MeanField, SequenceClasses, data_set, integrate
 from snapdyn.validation.claims.language import (
     ZERO_START,
     Claim,
     Instance,
+    Ints,
     Map,
     Measured,
     Picture,
@@ -19,54 +22,49 @@ from snapdyn.validation.claims.language import (
     Requirement,
     most_evaluations,
 )
+from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
     A_COMMON_TOKEN,
     ANY_SEQUENCES,
     STORED,
-    common_absences,
-    length_of,
+    arguments,
+    log_absences,
     size_of,
-    source_of,
     stored,
 )
-from snapdyn.validation.claims.small_data.spurious_sign import early_rates, three_classes, unstructured
+from snapdyn.validation.claims.small_data.spurious_sign import early_rates
 from snapdyn.validation.grid import Grid
 
 SMALLEST = 1e-200  # expected numbers below this are not compared
+Law = Callable[..., float]
 GROWTH = 1.1  # of attention on spurious tokens that counts as none
 
 
-def growth_of_number(instance: Instance, of: str = "number") -> Measured | None:
+def growth_of_number(instance: Instance, law: Law = expected_spurious) -> Measured | None:
     """Expected number, or attention at z = 0, with twice the sequences over that with N per class."""
-    classes, N, length = source_of(instance), size_of(instance), length_of(instance)
-    if of == "distinct":  # wrong theory: really distinct tokens are suppressed too
-        P, draws = classes.P.toarray()[:, classes.omega_size == 1], float(N * length)
-        with np.errstate(divide="ignore"):
-            log = np.log1p(-np.minimum(P, 1.0)).sum(axis=0)
-        before, after = -np.expm1(draws * log).sum(), -np.expm1(2.0 * draws * log).sum()
-    else:
-        law = analytic.expected_spurious if of == "number" else analytic.expected_spurious_attention
-        before, after = (law(classes.P, classes.next_token, size, length) for size in (N, 2 * N))
-    if not before > SMALLEST:
-        return None
-    return Measured(float(after / before), at_most=1.0, error=1e-9)
+    P, next_token, _, length = arguments(instance)
+    before, after = (law(P, next_token, size_of(instance) * factor, length) for factor in (1, 2))
+    return Measured(after / before, at_most=1.0, error=1e-9) if before > SMALLEST else None
+
+
+def really_distinct(P: Any, next_token: Ints, sequences: int, length: int) -> float:
+    """Wrong theory: the expected number of really distinct tokens that occur, of which more data have more."""
+    own = (P > 0).sum(axis=0) == 1
+    return float((1.0 - (1.0 - P.toarray()[:, own]) ** float(sequences * length)).sum(where=P.toarray()[:, own] > 0))
 
 
 def least_occurrence(instance: Instance) -> float:
     """Smallest q_n(l) sum_k r_k(l)/r_n(l) over common tokens l of n, r = -ln(1 - P): above 1 all terms fall with N."""
-    P, log_absent = common_absences(instance)
-    draws = float(size_of(instance) * length_of(instance))
-    r = np.minimum(-log_absent, 1e300)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.where(P > 0, -np.expm1(-draws * r) * r.sum(axis=0) / r, np.inf).min())
+    P, next_token, _, length = arguments(instance)
+    r = np.minimum(-log_absences(P, next_token, np.full(len(next_token), size_of(instance)), length), 1e300)
+    return float(np.min(-np.expm1(-r) * r.sum(axis=0) / np.where(r > 0, r, np.inf), where=r > 0, initial=np.inf))
 
 
-def growth_of_attention(instance: Instance, wrong: str = "") -> Measured | None:
+def growth_of_attention(instance: Instance, distinct: bool = False) -> Measured | None:
     """Attention on spurious tokens at the end of a run on stored sequences, over its start."""
     data = stored(instance)
-    tokens = data.spurious[:, 1]
-    if wrong == "distinct":  # of tokens that are really distinct
-        tokens = np.flatnonzero((data.omega_size == 1) & (data.source.omega_size == 1))
+    # The wrong theory speaks of tokens that are really distinct.
+    tokens = np.flatnonzero((data.omega_size == 1) & ((data.source.omega_size == 1) == distinct))
     if not tokens.size:
         return None
     system: MeanField = MeanField(data, instance.eta_Y, instance.eta_Z)
@@ -75,10 +73,8 @@ def growth_of_attention(instance: Instance, wrong: str = "") -> Measured | None:
     )
     if not run.success:
         return None
-    chosen = np.isin(data.P.indices, tokens)
-    on = np.add.reduceat(run.attention_entries * chosen, data.P.indptr[:-1], axis=1) @ data.prior
-    if not on[0] > 1e-12:
-        return None
+    chosen = np.isin(data.P.indices, tokens) * data.prior[data.class_of_entry]
+    on = run.attention_entries @ chosen
     return Measured(float(on[1] / on[0]), at_most=GROWTH, error=1e-3)
 
 
@@ -99,17 +95,16 @@ def least_distinct_share(instance: Instance) -> float:
 def size_map(level: str) -> Map:
     """Expected number with 2 N over N, over N and the probability of one token that two classes share; T-1 = 20."""
     points = 25 if level == "full" else 13
-    shares, sizes = np.geomspace(1e-4, 0.3, points), np.unique(np.geomspace(1, 300, points).round())
+    shares, sizes = np.geomspace(1e-4, 0.1, points), np.unique(np.geomspace(1, 20, points).round())
 
-    def measure(cell: tuple[float, float]) -> float | None:
-        P, N = [[cell[0], 1.0 - cell[0], 0.0], [cell[0], 0.0, 1.0 - cell[0]]], round(cell[1])
-        before, after = (analytic.expected_spurious(P, [0, 1], size, 20) for size in (N, 2 * N))
-        return after / before if before > SMALLEST else None
+    def growth(at: tuple[float, float]) -> float:
+        P, N = [[at[1], 1.0 - at[1], 0.0], [at[1], 0.0, 1.0 - at[1]]], round(at[0])
+        return expected_spurious(P, [0, 1], 2 * N, 20) / expected_spurious(P, [0, 1], N, 20)
 
     # E(N) = 2 a (1-a), a = (1-P)^(20 N), so E(2N)/E(N) = a + a^2.
     golden = (math.sqrt(5.0) - 1.0) / 2.0
     boundary = Picture.line("(1-P)^(20 N) = 0.618", shares, math.log(golden) / (20.0 * np.log1p(-shares)))
-    grid = Grid({"N": sizes, "share": shares}, lambda N, share: (share, N), measure)
+    grid = Grid({"N": sizes, "share": shares}, lambda N, share: (N, share), growth)
     return Map.over(
         "where twice the data have fewer spurious tokens", ("P(l|n) of the common token", "sequences per class N"),
         "number at 2 N over N", grid, 1.0, [boundary],
@@ -164,19 +159,17 @@ CLAIM = Claim(
             ANY_SEQUENCES,
             conditions=(*CONDITIONS, SEEN),
             controls={
-                "wrong theory: the same for tokens that are really distinct": partial(growth_of_number, of="distinct")
+                "wrong theory: really distinct tokens become fewer": partial(growth_of_number, law=really_distinct)
             },
             beyond={
-                "rare common tokens": replace(
-                    Instance.of(unstructured(3, 50), 1.0, 1.0, 1.0, seq_len=1), number=0
-                ),
+                "rare common tokens": Instance.of(equal_classes(3, 50), 1.0, 1.0, 1.0, seq_len=1),
             },
             evaluations=(400, 10_000),
         ),
         Property(
             "expected attention on spurious tokens at z = 0 with 2 N sequences per class over that with N",
             "closed form",
-            partial(growth_of_number, of="attention"),
+            partial(growth_of_number, law=expected_spurious_attention),
             ANY_SEQUENCES,
             conditions=CONDITIONS,
             controls={"wrong theory: attention follows the number": growth_of_number},
@@ -217,8 +210,8 @@ CLAIM = Claim(
                     at_least=0.5,
                 ),
             ),
-            controls={"wrong theory: really distinct tokens": partial(growth_of_attention, wrong="distinct")},
-            beyond={"no distinct tokens": three_sequences(unstructured(3, 50))},
+            controls={"wrong theory: really distinct tokens": partial(growth_of_attention, distinct=True)},
+            beyond={"no distinct tokens": three_sequences(equal_classes(3, 50))},
             cases={"three classes": three_sequences(three_classes())},
             evaluations=(200, 2000),
         ),
