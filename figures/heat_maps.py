@@ -63,7 +63,8 @@ def drawable(text: str) -> str:
 
     text = as_mathtext(text)
     try:
-        MathTextParser("path").parse(text)
+        for line in text.splitlines():
+            MathTextParser("path").parse(line)
     except ValueError:
         return text.replace("$", r"\$")
     return text
