@@ -198,6 +198,13 @@ CLAIM = Claim(
                 STORED,
                 A_COMMON_TOKEN,
                 Requirement(
+                    "a spurious token",
+                    "spurious tokens in the data set >= 1",
+                    lambda instance: len(stored(instance).spurious),
+                    at_least=1,
+                    defining=True,
+                ),
+                Requirement(
                     "every spurious token falls early",
                     "largest early rate of a spurious token over that of any token <= -0.01",
                     largest_early_rate,
@@ -213,7 +220,7 @@ CLAIM = Claim(
             controls={"wrong theory: really distinct tokens": partial(growth_of_attention, distinct=True)},
             beyond={"no distinct tokens": three_sequences(equal_classes(3, 50))},
             cases={"three classes": three_sequences(three_classes())},
-            evaluations=(200, 2000),
+            evaluations=(60, 2000),
         ),
     ),
     map=size_map,

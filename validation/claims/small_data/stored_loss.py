@@ -127,7 +127,7 @@ CLAIM = Claim(
             controls={
                 "wrong theory: fresh sequences at each step, so none is known": lambda i: exchange(i, fresh=True)
             },
-            evaluations=(200, 2000),
+            evaluations=(60, 2000),
         ),
         Property(
             "power of N in the distance of z from its limit, plus 1/2",
