@@ -9,11 +9,12 @@ import numpy as np
 import xarray
 from pydantic import Field
 
-from snapdyn.dynamics import Adam, MeanField, SequenceClasses, Trajectory, descend, sgd
+from snapdyn.dynamics import Adam, MeanField, Trajectory, descend, sgd
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.declaration import BatchSize, Rate, Seeds, Whole, statement
 from snapdyn.figures.panels import legend_above, letter_panels, panel_grid
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
+from snapdyn.validation.claims.sample_classes import three_frequencies
 from snapdyn.validation.rungs.run import not_interrupted
 
 TITLE = "Which distinct token wins: gradient descent, sign descent, Adam"
@@ -22,22 +23,15 @@ CAPTION = (
     "0.2, 0.1); eta_Y = eta_Z = 0.01, zero start, infinite T, batch 32. Shares of the distinct tokens in the "
     "attention that class 0 pays to its distinct tokens. Lines: mean map, the rule's step with the mean gradient; "
     "bands: 10 to 90 % of training runs, mostly narrower than the lines. With gradient descent the most frequent "
-    "token keeps its lead, 2 at the start, which grows slowly. Sign descent makes the tokens equal within 70 updates. "
-    "Adam does so too, and then the memory of the decoder's second moment puts the rarest token on top."
+    "token keeps its lead, 2 at the start, which grows slowly. Sign descent makes the tokens equal. Adam does so too, "
+    "and then the memory of the decoder's second moment puts the rarest token on top."
 )
 RULES = ("sgd", "sign", "adam")
 NAMES = {"sgd": "gradient descent", "sign": "sign descent", "adam": "Adam"}
 PROBABILITIES = (0.4, 0.2, 0.1)
-COMMON = 0.3
 WORDS = ("most frequent", "middle", "rarest")
 SEEDS = {"quick": 8, "full": 64}
 POINTS = 60
-
-
-def three_classes() -> SequenceClasses:
-    """The classes of the figure."""
-    P = np.hstack([np.full((3, 1), COMMON), np.kron(np.eye(3), PROBABILITIES)])
-    return SequenceClasses(P, [0, 0, 0], vocab_size=60)
 
 
 def shares(run: Trajectory) -> Floats:
@@ -69,7 +63,7 @@ def compute(
         share_training (rule, seed, iteration, token) and share_theory (rule, iteration, token): shares of the distinct
         tokens in the attention of class 0 to them. Iterations count updates.
     """
-    classes, count = three_classes(), seeds or SEEDS[level]
+    classes, count = three_frequencies(), seeds or SEEDS[level]
     record = np.unique(np.geomspace(1, updates, POINTS).round().astype(int))
     training, theory = [], []
     for name in RULES:

@@ -10,7 +10,7 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.core.errors import InputError, whole
-from snapdyn.dynamics import Adam, FiniteLengthMeanField, MeanField, Trajectory, descend, integrate, log_times
+from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, descend, integrate, log_times
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
@@ -183,9 +183,8 @@ def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
             f"expected at most {MOST_CLASSES_CHECKED} classes to check statements on, received {s.num_classes}; choose "
             "fewer classes here, or call sd.check with only the statements that you need"
         )
-    rule = Adam(beta2=s.beta2) if s.optimizer == Adam.name else s.optimizer
     only = None if every else QUICK_CLAIMS_OF_RULES if s.has_rule else QUICK_CLAIMS
-    return check(s.classes, s.eta_Y, s.eta_Z, only=only, seq_len=s.seq_len, optimizer=rule)
+    return check(s.classes, s.eta_Y, s.eta_Z, only=only, seq_len=s.seq_len, optimizer=s.rule)
 
 
 def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
@@ -204,11 +203,10 @@ def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
 
 def _run_of_rule(s: Settings, num_times: int) -> Trajectory:
     """The mean map of the rule of the settings."""
-    rule = Adam(beta2=s.beta2) if s.optimizer == Adam.name else s.optimizer
     updates = max(num_times, round(UPDATES_OF_RULE / s.eta_Y))
     record = np.unique(np.geomspace(1, updates, num_times).round().astype(int))
     run = descend(
-        MeanField(s.classes, s.eta_Y, s.eta_Z, optimizer=rule), updates, 1.0, record=record, save_decoder=True
+        MeanField(s.classes, s.eta_Y, s.eta_Z, optimizer=s.rule), updates, 1.0, record=record, save_decoder=True
     )
     if not run.success:
         raise InputError(f"expected a run of {updates} updates, received {run.message}; choose smaller rates")

@@ -132,6 +132,11 @@ class Settings:
                 )
 
     @property
+    def rule(self) -> Adam | str:
+        """The rule of descent, for `optimizer=`."""
+        return Adam(beta2=self.beta2) if self.optimizer == Adam.name else self.optimizer
+
+    @property
     def has_rule(self) -> bool:
         """Whether the rule is another one than gradient descent."""
         return self.optimizer != GradientDescent.name

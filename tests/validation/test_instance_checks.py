@@ -300,6 +300,12 @@ def test_a_rule_of_descent_is_outside_what_speaks_of_gradient_descent() -> None:
     own = run.z[:, 0, 1:]
     fall = (np.maximum.accumulate(np.vstack([np.zeros(9), own]), axis=0)[1:] - own).max() / np.abs(run.z).max()
     assert report["theorem2a"].measured == pytest.approx(fall, rel=1e-6)
+    # The numbers of docs/theory/rules_of_descent.md.
+    assert report["theorem2a"].measured == pytest.approx(0.96, abs=0.005)
+    assert report["theorem3-gain"].measured == pytest.approx(3.8, abs=0.05)
+    insights = sd.check(classes, 0.01, 0.01, only=["insight-a", "insight-b"], optimizer="adam")
+    assert insights["insight-a"].measured == pytest.approx(0.52, abs=0.005)
+    assert insights["insight-b"].measured == pytest.approx(0.03, abs=0.006)
     # Gradient descent by another name is gradient descent, and claims about a rule need one.
     plain = sd.check(classes, 0.01, 0.01, only=ids, optimizer=sd.GradientDescent(0.5))
     assert plain.settings["momentum"] == 0.5

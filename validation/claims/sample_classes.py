@@ -127,3 +127,9 @@ def equal_classes(num_classes: int, vocab_size: int) -> SequenceClasses:
     row = 1.0 / np.arange(1.0, 31.0)
     P = np.tile(row / row.sum(), (num_classes, 1))
     return SequenceClasses(P, np.zeros(num_classes, int), vocab_size=vocab_size)
+
+
+def three_frequencies() -> SequenceClasses:
+    """Three classes of one query with a common token (0.3) and distinct tokens of 0.4, 0.2 and 0.1 each; V = 60."""
+    P = np.hstack([np.full((3, 1), 0.3), np.kron(np.eye(3), [0.4, 0.2, 0.1])])
+    return SequenceClasses(P, [0, 0, 0], vocab_size=60)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.dynamics import MeanField, SequenceClasses, descend
+from snapdyn.dynamics import MeanField, descend
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.validation.claims._shared import UNIFORM, WIDEST
 from snapdyn.validation.claims.adam.adam_gain import PAIR, distinct_by_class
@@ -17,6 +17,7 @@ from snapdyn.validation.claims.language import (
     Measured,
     Requirement,
 )
+from snapdyn.validation.claims.sample_classes import three_frequencies
 
 DURATION = 40.0  # eta_Y times updates: by then motion has ended
 LEAST_LEAD = 0.2  # ln-ratio of two tokens at the start, below which they count as equal
@@ -113,11 +114,7 @@ def lead(instance: Instance, optimizer: Optimizer = "adam") -> Measured | None:
 @cache
 def base() -> Instance:
     """Three classes of three distinct tokens and one common token, V = 60."""
-    P = np.zeros((3, 10))
-    P[:, 0] = 0.3
-    for n in range(3):
-        P[n, 1 + 3 * n : 4 + 3 * n] = 0.4, 0.2, 0.1
-    return Instance.of(SequenceClasses(P, [0, 0, 0], vocab_size=60), 1e-2, 1e-2, 1.0)
+    return Instance.of(three_frequencies(), 1e-2, 1e-2, 1.0)
 
 
 def adam_in_numpy(
