@@ -7,6 +7,7 @@
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
 # make docs: the documentation as a site, build/site/index.html: every cell runs, warnings and broken links are errors.
 # make fuzz: attacks with random damage, at most 15 minutes; SEED=2 draws others.
+# make planted: plant errors in the claims, one at a time, and count those that a search notices; about an hour.
 # make attack: an adversary looks for counterexamples to the claims; SEED=2, CLAIM="insight-a lemma9", MINUTES=60,
 # REGISTER=DIR for the claims of a folder.
 PYTHON ?= python3
@@ -24,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # pip does not compile, since the first import does, and many modules are never imported.
 INSTALL := install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: report check test docs fuzz attack full test-all test-plain test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz attack planted full test-all test-plain test-wheel test-lowest lint bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
@@ -44,6 +45,9 @@ attack: MINUTES ?= 60
 attack: setup
 	$(BIN)/snapdyn attack $(CLAIM) --seed $(SEED) --minutes $(MINUTES) $(if $(REGISTER),--register $(REGISTER)) \
 	    --store $(or $(REGISTER),validation/claims)/counterexamples
+
+planted: setup
+	$(BIN)/python tests/planted/plant.py $(FILES)
 
 docs: setup
 	rm -rf build/site build/doctrees

@@ -21,7 +21,7 @@ from snapdyn.validation.engine import examine
 from snapdyn.validation.measured import Measured, json_number
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim
-from snapdyn.validation.search.counterexamples import shrink
+from snapdyn.validation.search.counterexamples import WORST, shrink, worst_cases
 from snapdyn.validation.search.instance import Instance
 
 # Budgets of level quick of the whole register that two cores measure in a minute.
@@ -54,6 +54,8 @@ class Attacked:
         Number with the smallest slack inside the conditions; None where no instance met them.
     place : str
         The instance of `worst` in a few words; without `worst`, the reason.
+    instance : dict or None
+        Entries of the instance of `worst`.
     counterexample : dict or None
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
@@ -72,6 +74,7 @@ class Attacked:
     evaluations: int
     worst: Measured | None
     place: str
+    instance: dict[str, Any] | None = None
     counterexample: dict[str, Any] | None = None
     confirmed: bool = False
     nan_message: str = ""
@@ -120,7 +123,9 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
         return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, "no time left", cut=True)
     with threadpool_limits(1):
         try:
-            found = examine(prop, max(1, round(budget * prop.evaluations[0])), seed, until)
+            found = examine(
+                prop, max(1, round(budget * prop.evaluations[0])), seed, until, worst_cases(entry.id, prop.name)
+            )
         except InputError as error:  # the measure raised, say: the others are attacked all the same
             return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, str(error))
         evaluations = found.tried + found.undecided + found.outside
@@ -138,6 +143,7 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
             evaluations,
             worst,
             place,
+            plain(instance),
             nan_message=found.nan_message,
             cut=found.cut,
         )
@@ -201,3 +207,27 @@ def store(found: Attacked, folder: Path, seed: int) -> Path:
     path = folder / f"{name}.json"
     write_text(path, json.dumps(entries, indent=1) + "\n")
     return path
+
+
+def store_worst(found: Sequence[Attacked], folder: Path) -> None:
+    """Write the worst cases of properties into the file of a folder that every later search tries first.
+
+    Entries of other properties stay. A search has tried the stored case of its property, so its own is not better.
+    """
+    path = folder / WORST
+    kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    new = [
+        {
+            "claim": each.claim,
+            "property": each.name,
+            "value": json_number(each.worst.value),
+            "bound": json_number(each.worst.bound),
+            "instance": each.instance,
+        }
+        for each in found
+        if each.worst is not None and each.worst.holds
+    ]
+    names = {(each["claim"], each["property"]) for each in new}
+    entries = [each for each in kept if (each["claim"], each["property"]) not in names] + new
+    entries.sort(key=lambda each: (each["claim"], each["property"]))
+    write_text(path, "[\n" + ",\n".join(json.dumps(each) for each in entries) + "\n]\n")

@@ -1,6 +1,7 @@
 """Measure properties over their domains, and run the proofs of a claim.
 
-A search measures corners, stored counterexamples and draws, and then makes a directed search from the worst of them.
+A search measures the worst cases of earlier searches, corners, stored counterexamples and draws, and then makes a
+directed search from the worst of them.
 Budgets count instances, never seconds, so the numbers do not depend on the machine.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError, choice, shown
+from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.measured import Measured, Role
 from snapdyn.validation.properties import NotANumber, Property
@@ -28,6 +30,7 @@ from snapdyn.validation.search.family import Family
 CORNER_SHARE = 0.25
 OUTSIDE_SHARE = 0.25  # of instances outside the conditions on which the statement is measured
 DIRECTED_SHARE = 0.3
+STRUCTURE_SHARE = 0.3  # of a directed search that changes the structure of instances, before it changes their numbers
 # Draws per instance of the budget, at most: conditions may leave few of them.
 MOST_DRAWS = 20
 # Evaluations of the directed search per instance from which it starts, and members of its population.
@@ -99,8 +102,8 @@ class Examination:
     tried : int
         Instances inside the conditions that were measured.
     undecided : int
-        Instances inside the conditions without a number: the run failed, say. Those on which the measure gave NaN are
-        counted here wherever they lie.
+        Instances inside the conditions without a number: the run failed, say. Those on which the measure gave NaN, or
+        would take too long, are counted here wherever they lie.
     not_numbers : list of str
         What is wrong where the measure, or that of a wrong theory, gave NaN: a sentence per instance.
     cut : bool
@@ -144,6 +147,9 @@ class Examination:
             self.not_numbers.append(str(error))
             self.undecided += 1
             return None
+        except Unaffordable:
+            self.undecided += 1
+            return None
         inside, measured = not reading.unmet, reading.measured
         if measured is None:
             self.undecided += inside
@@ -166,7 +172,7 @@ class _TimeIsOver(Exception):
     """The directed search ends: its optimiser has no other way out of an evaluation."""
 
 
-def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> Examination:
+def examine(prop: Property, budget: int, seed: int, until: float = math.inf, known: Iterable[Any] = ()) -> Examination:
     """Search the domain of a property for a counterexample.
 
     Parameters
@@ -180,6 +186,8 @@ def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> 
     until : float
         Time (`time.time`) after which no further instance is measured: of `snapdyn attack` alone, since the numbers of
         a search that is cut depend on the machine.
+    known : iterable of instances
+        The worst cases of earlier searches, which are tried first; those outside the domain are left out.
 
     Returns
     -------
@@ -197,9 +205,10 @@ def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> 
     pushed = round(DIRECTED_SHARE * budget) if prop.directed else 0
     most_corners, most_outside = max(1, round(CORNER_SHARE * budget)), max(1, round(OUTSIDE_SHARE * budget))
     corners = [(instance, True) for instance in domain.corners(seed, most_corners)]
+    first = [(instance, True) for instance in known if domain.contains(instance)]
+    inside = (instance for instance in stored_counterexamples() if domain.contains(instance))
     # Those of this very family are starts of the directed search, too.
-    known = (instance for instance in stored_counterexamples() if domain.contains(instance))
-    stored = [(each, isinstance(domain, Box) or each.family == domain.name) for each in known]
+    stored = [(each, isinstance(domain, Box) or each.family == domain.name) for each in inside]
     found = Examination(controls={name: Control() for name in prop.controls})
 
     def draws() -> Iterator[tuple[Any, bool]]:
@@ -210,7 +219,7 @@ def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> 
             yield domain.draw(seed, number), True
 
     ranking: list[tuple[float, int, Any]] = []
-    for i, (instance, own) in enumerate(chain(corners, stored, draws())):
+    for i, (instance, own) in enumerate(chain(first, corners, stored, draws())):
         if time.time() > until:
             found.cut = True
             break
@@ -247,9 +256,10 @@ def examine(prop: Property, budget: int, seed: int, until: float = math.inf) -> 
 def push(
     violation: Callable[[Any], float], domain: Family | Box, start: Any, evaluations: int, seed: np.random.SeedSequence
 ) -> None:
-    """Increase the violation by differential evolution around `start` inside the domain, with at most `evaluations`.
+    """Increase the violation from `start` inside the domain, with about `evaluations` evaluations.
 
-    `violation` is positive where the statement fails, and OUTSIDE where its conditions are not met.
+    Random changes of structure are kept where they increase the violation; differential evolution then changes the
+    numbers. `violation` is positive where the statement fails, and OUTSIDE where its conditions are not met.
     """
     from scipy.optimize import differential_evolution
 
@@ -257,8 +267,16 @@ def push(
         instance = domain.moved(start, x)
         return math.inf if instance is None else -violation(instance)
 
-    x, bounds, step = domain.coordinates(start)
     rng = np.random.default_rng(seed)
+    if isinstance(domain, Family):
+        changes = round(STRUCTURE_SHARE * evaluations)
+        evaluations -= changes
+        reached = violation(start)
+        for _ in range(changes):
+            changed = domain.restructured(start, rng)
+            if changed is not None and (found := violation(changed)) > reached:
+                start, reached = changed, found
+    x, bounds, step = domain.coordinates(start)
     members = min(max(evaluations // 10, MEMBERS[0]), MEMBERS[1])
     population = x + step * rng.standard_normal((members, x.size))
     population[0] = x

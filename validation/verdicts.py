@@ -29,7 +29,7 @@ from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.properties import Property
 from snapdyn.validation.register import Claim, Verdict
 from snapdyn.validation.results import ClaimResult, Report, verdict_of
-from snapdyn.validation.search.counterexamples import stored_counterexamples
+from snapdyn.validation.search.counterexamples import stored_counterexamples, worst_cases
 from snapdyn.validation.search.instance import Instance
 from snapdyn.validation.store import FinishedClaims, finished_claims
 
@@ -219,7 +219,7 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     evidence = Evidence(level=level, seed=seed)
     for prop in entry.properties:
         if prop.domain is not None:
-            _add_search(prop, evidence)
+            _add_search(entry, prop, evidence)
         _add_cases(prop, evidence)
     evidence.checks.extend(proofs_of(entry))
     if entry.picture is not None:
@@ -233,11 +233,12 @@ def gathered(entry: Claim, level: str, seed: int = SEED) -> Evidence:
     return Evidence(**vars(evidence))  # checks again what the claim's function put into it
 
 
-def _add_search(prop: Property, evidence: Evidence) -> None:
+def _add_search(entry: Claim, prop: Property, evidence: Evidence) -> None:
     """Examine a property and add the worst case inside and outside the conditions, and each wrong theory."""
     domain = prop.domain
     assert domain is not None
-    found = examine(prop, prop.evaluations[LEVELS.index(evidence.level)], evidence.seed)
+    known = worst_cases(entry.id, prop.name)
+    found = examine(prop, prop.evaluations[LEVELS.index(evidence.level)], evidence.seed, known=known)
     evidence.tried += found.tried
     evidence.undecided += found.undecided
     if found.worst is None:
@@ -253,7 +254,8 @@ def _add_search(prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     evidence.checks.append(measured.labelled(prop.role, f"{prop.name}, worst of {found.tried} instances", prop.rung))
-    place = "; ".join(filter(None, (f"{measured} at {_place(prop, instance)}", found.nan_message)))
+    origin = " (worst of all searches)" if any(instance is each for each in known) else _origin(instance)
+    place = "; ".join(filter(None, (f"{measured} at {domain.described(instance)}{origin}", found.nan_message)))
     evidence.worst = f"{evidence.worst}; {place}" if evidence.worst else place
     if not measured.holds:
         evidence.counterexample = plain(simplified(prop, instance))
@@ -326,15 +328,11 @@ def _add_controls(prop: Property, controls: Mapping[str, Control], of: str, evid
         evidence.checks.append(control.worst.labelled("control", row, prop.rung))
 
 
-def _place(prop: Property, instance: Any) -> str:
-    """Instance in a few words, and where it comes from."""
-    assert prop.domain is not None
-    drawn = ""
+def _origin(instance: Any) -> str:
+    """Where an instance comes from, in parentheses."""
     if any(instance is entry for entry in stored_counterexamples()):
-        drawn = " (stored counterexample)"
-    elif isinstance(instance, Instance):
-        drawn = f" (draw {instance.number}, seed {instance.seed})"
-    return prop.domain.described(instance) + drawn
+        return " (stored counterexample)"
+    return f" (draw {instance.number}, seed {instance.seed})" if isinstance(instance, Instance) else ""
 
 
 def _with_numbers(conclusion: str, numbers: Mapping[str, float]) -> str:

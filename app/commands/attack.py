@@ -31,7 +31,8 @@ def attack(
     load: Load = None,
     register: Register = None,
     store: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write confirmed counterexamples into this folder, as JSON.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Write counterexamples and worst cases into this folder, as JSON."),
     ] = None,
 ) -> int:
     """Search for counterexamples to claims: extremes, random draws, and an optimiser started from the worst of them.
@@ -83,6 +84,8 @@ def attack(
             show(f"{each.claim}, {each.name}: {json.dumps(each.counterexample)}")
             if each.confirmed and store:
                 say(f"stored {str(adversary.store(each, store, seed))!r}; add the mechanism to this file")
+    if store:
+        adversary.store_worst(found, store)
     count, seconds = sum(each.evaluations for each in found), time.perf_counter() - started
     show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
     cut = sum(each.cut for each in found)

@@ -15,9 +15,9 @@ WIDEST = Family(
     "any classes",
     "any",
     uniform=False,
-    num_classes=(1, 6),
-    num_common=(0, 3),
-    num_distinct=(0, 4),
+    num_classes=(1, 300),
+    num_common=(0, 10),
+    num_distinct=(0, 20),
     num_queries=(1, 6),
     vocab_size=(2, 10**12),
     ratio=(1e-6, 1e6),
@@ -25,12 +25,15 @@ WIDEST = Family(
     eta_Y=(1e-6, 1e6),
 )
 # Statements about one state: neither rates nor times.
-ONE_STATE = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1.0, 1.0), eta_Y=(1.0, 1.0))
-# Two to six classes that share tokens, as far as runs of all of them end.
+ONE_STATE = replace(WIDEST, num_classes=(1, 100), ratio=(1.0, 1.0), horizon=(1.0, 1.0), eta_Y=(1.0, 1.0))
+# Classes that share tokens, as far as runs of all of them end.
 SEVERAL = Family(
     "any classes",
     "any",
     uniform=False,
+    num_classes=(2, 30),
+    num_common=(1, 6),
+    num_distinct=(1, 8),
     num_queries=(1, 6),
     vocab_size=(2, 10**6),
     ratio=(1e-6, 10.0),

@@ -148,11 +148,15 @@ class Box:
         return self._at(shares)
 
     def corners(self, seed: int, most: int) -> Iterator[dict[str, float]]:
-        """Combinations of the ends of all ranges, at most `most`, in a random order."""
+        """Combinations of ends of ranges, `most` of them: of all ranges, and of half of them with random values."""
         ends = list(product(*(sorted({range_.at(0.0), range_.at(1.0)}) for range_ in self.ranges.values())))
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(CORNER_CHOICE,)))
-        for i in rng.permutation(len(ends))[:most]:
+        whole = rng.permutation(len(ends))[: (most + 1) // 2]
+        for i in whole:
             yield dict(zip(self.ranges, ends[i], strict=True))
+        for _ in range(most - len(whole)):
+            shares = rng.random(len(self.ranges))
+            yield self._at(np.where(rng.random(shares.size) < 0.5, shares.round(), shares))
 
     def coordinates(self, start: Mapping[str, float]) -> tuple[Floats, Floats, float]:
         """Fractions (n,) of the ranges at `start`, their bounds (n, 2), and the spread of a first population."""

@@ -1,4 +1,4 @@
-"""Counterexamples: those stored as JSON files, and their simplification to fewer classes and rounder numbers."""
+"""Counterexamples and worst cases: those stored as JSON, and simplification to fewer classes and rounder numbers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from snapdyn.validation.search.instance import Instance
 
 Thing = TypeVar("Thing")
 FOLDER = "counterexamples"  # of a register
+WORST = "worst.json"  # of this folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,31 @@ def stored_counterexamples() -> tuple[Any, ...]:
 @cache
 def _stored(register: Register) -> tuple[Any, ...]:
     folder = register.folder / FOLDER
-    files = [file for file in folder.iterdir() if file.name.endswith(".json")] if folder.is_dir() else []
-    return tuple(_read(file).instance for file in sorted(files, key=lambda file: file.name))
+    files = list(folder.iterdir()) if folder.is_dir() else []
+    names = sorted(file.name for file in files if file.name.endswith(".json") and file.name != WORST)
+    return tuple(_read(folder / name).instance for name in names)
+
+
+def worst_cases(claim: str, property_name: str) -> tuple[Any, ...]:
+    """Instances of the register in use on which a property came nearest to its bound in any search, none or a few."""
+    return _worst(register_in_use()).get((claim, property_name), ())
+
+
+@cache
+def _worst(register: Register) -> dict[tuple[str, str], tuple[Any, ...]]:
+    file = register.folder / FOLDER / WORST
+    found: dict[tuple[str, str], tuple[Any, ...]] = {}
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else []
+        for entry in entries:
+            key = entry["claim"], entry["property"]
+            found[key] = (*found.get(key, ()), _instance(entry["instance"]))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"expected worst cases as snapdyn attack stores them in {str(file)!r}, received {type(error).__name__}: "
+            f"{error}; remove the file"
+        ) from error
+    return found
 
 
 def shrink(instance: Thing, violates: Callable[[Thing], bool], simpler_of: Callable[[Thing], Iterator[Thing]]) -> Thing:
@@ -124,7 +148,7 @@ def simpler_instances(instance: Instance) -> Iterator[Instance]:
     if K > 2:
         for n in range(K):
             kept = np.delete(np.arange(K), n)
-            yield _of_classes(instance, kept)
+            yield of_classes(instance, kept)
     for token in range(M):
         P = np.delete(instance.P, token, axis=1)
         if (P.sum(axis=1) > 0).all():
@@ -173,7 +197,7 @@ def _rounder_tables(table: Floats) -> Iterator[Floats]:
             yield rounder
 
 
-def _of_classes(instance: Instance, kept: Ints) -> Instance:
+def of_classes(instance: Instance, kept: Ints) -> Instance:
     """Instance of the classes `kept` and the tokens that occur in them."""
     P = instance.P[kept]
     _, query = np.unique(instance.query[kept], return_inverse=True)

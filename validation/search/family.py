@@ -12,12 +12,22 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.core.errors import InputError, choice, flag, pair, positive, text, whole
 from snapdyn.dynamics.classes.synthetic import token_table
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.validation.search.counterexamples import simpler_instances
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.structure import restructured
 
-# Smallest share of a token, and smallest prior.
+# Smallest share of a token, and smallest prior over the largest.
 SMALLEST_SHARE = 1e-6
+SMALLEST_PRIOR = 1e-10
+# Three of four draws exceed the smallest number of classes or tokens by at most this; the others are uniform in the
+# logarithm.
+FEW = 5
+# More classes than this are copies of at most `FEW` + 1 kinds: a run of them costs as little as one of the kinds.
+UNLIKE_CLASSES = 12
+# Overlaps of classes: each common token belongs to two neighbours, to the first class and another, to a pair, to all,
+# to all with nearly equal profiles, or to a random set.
+OVERLAPS = ("chain", "star", "pairs", "clique", "near duplicates", "subsets", "subsets", "subsets")
 # Spread of the first population of a directed search: a factor exp(0.5) in every number of the instance.
 FIRST_STEP = 0.5
 # Draws with a number from here on are corners.
@@ -181,27 +191,31 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
 
     def coordinates(self, start: Instance) -> tuple[Floats, Floats, float]:
         """Logarithms (n,) of the numbers of `start`, their bounds (n, 2), and the spread of a first population."""
-        shares = [np.log(start.P[start.P > 0] / start.P.max()), [] if start.uniform else np.log(start.prior)]
+        entries, kind = _free_numbers(start)
+        shares, weights = np.zeros(entries.max() + 1), np.zeros(0 if start.uniform else kind.max() + 1)
+        shares[entries] = np.log(start.P[start.P > 0] / start.P.max())
+        if not start.uniform:
+            weights[kind] = np.log(start.weights / start.weights.max())
         ranges = np.log([self.vocab_size, self.eta_Y, self.ratio, self.horizon])
-        x = np.concatenate([*shares, np.log([start.vocab_size, start.eta_Y, start.ratio, start.horizon])])
-        bounds = np.vstack([np.tile([math.log(SMALLEST_SHARE), 0.0], (x.size - len(ranges), 1)), ranges])
+        x = np.concatenate([shares, weights, np.log([start.vocab_size, start.eta_Y, start.ratio, start.horizon])])
+        smallest = np.repeat(np.log([SMALLEST_SHARE, SMALLEST_PRIOR]), [shares.size, weights.size])
+        bounds = np.vstack([np.column_stack([smallest, np.zeros(smallest.size)]), ranges])
         return np.clip(x, *bounds.T), bounds, FIRST_STEP
 
     def moved(self, start: Instance, x: Floats) -> Instance | None:
         """Instance with the structure of `start` and the logarithms `x`, its ranges kept; None outside the family."""
-        entries = start.P > 0
+        entries, kind = _free_numbers(start)
         P = np.zeros(start.P.shape)
-        P[entries] = np.exp(x[: entries.sum()])
+        P[start.P > 0] = np.exp(x[entries])
         P /= P.sum(axis=1, keepdims=True)
-        P[entries] = np.maximum(P[entries], SMALLEST_SHARE)
+        P[start.P > 0] = np.maximum(P[start.P > 0], SMALLEST_SHARE)
         ranges = (self.vocab_size, self.eta_Y, self.ratio, self.horizon)
         V, eta_Y, ratio, horizon = (
             math.exp(np.clip(value, *np.log(bounds))) for value, bounds in zip(x[-4:], ranges, strict=True)
         )
         weights = start.weights
         if not start.uniform:
-            weights = np.exp(x[entries.sum() : -4])
-            weights = np.maximum(weights / weights.sum(), SMALLEST_SHARE)
+            weights = np.exp(x[entries.max() + 1 : -4])[kind]
         outputs = len(start.P) if start.next_token is None else int(start.next_token.max()) + 1
         instance = self.fitted(
             replace(
@@ -215,6 +229,11 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             )
         )
         return instance if self.admits(instance) else None
+
+    def restructured(self, instance: Instance, rng: np.random.Generator) -> Instance | None:
+        """Instance of the family with one random change of its structure; None where the change leaves the family."""
+        changed = restructured(instance, rng)
+        return changed if changed is not None and self.contains(changed) else None
 
     def fitted(self, instance: Instance) -> Instance:
         """Instance whose numbers were changed, with equal profiles again if the family has them."""
@@ -254,8 +273,9 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
     def _corner(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
         """Draw an instance at extreme values, with extreme P and p_n.
 
-        These are the ends of the ranges, V = K or K + 1, 2 classes, equal rates, or a duration of 1, 2 or 1e6 t0. The
-        values stay inside the ranges, and the supports of the classes are kept.
+        These are the ends of the ranges, V = K or K + 1, 2 classes, eta_Y = 1, equal rates, or a duration of 1, 2 or
+        1e6 t0. Each number is extreme in half of the corners, so that all faces of the domain are tried. The values
+        stay inside the ranges, and the supports of the classes are kept.
         """
 
         def one_of(bounds: tuple[Any, Any], *others: Any) -> Any:
@@ -265,10 +285,10 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         ranges = {
             "num_classes": one_of(self.num_classes, 2),
             "num_queries": one_of(self.num_queries),
-            "eta_Y": one_of(self.eta_Y),
+            "eta_Y": one_of(self.eta_Y, 1.0),
             "ratio": one_of(self.ratio, 1.0),
         }
-        chosen: dict[str, Any] = {name: (value, value) for name, value in ranges.items()}
+        chosen: dict[str, Any] = {name: (value, value) for name, value in ranges.items() if rng.random() < 0.5}
         instance = replace(self, **chosen)._draw(rng, seed, number)
         if instance is None:
             return None
@@ -284,45 +304,51 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
                 both, P * np.where(common, share / np.where(both, shared, 1), (1 - share) / np.where(both, own, 1)), P
             )
         if not self.uniform:
-            rare = np.where(np.arange(K) == rng.integers(K), SMALLEST_SHARE, 1.0)
+            rare = np.where(np.arange(K) == rng.integers(K), rng.choice([SMALLEST_SHARE, SMALLEST_PRIOR]), 1.0)
             weights = [np.ones(K), rare, 1 / rare, weights][rng.integers(4)]
         outputs = K if instance.next_token is None else int(instance.next_token.max()) + 1
-        V = max(one_of(self.vocab_size, outputs, outputs + 1), outputs, int(instance.query.max()) + 1, 2)
-        t0 = 2 * float(analytic.u_plus(max(V, 4))) * weights.sum() / weights.max()
-        horizon = one_of(self.horizon, *(t0 * factor for factor in TIMES))
+        V = one_of(self.vocab_size, outputs, outputs + 1) if rng.random() < 0.5 else instance.vocab_size
+        V = max(V, outputs, int(instance.query.max()) + 1, 2)
+        t0 = 2 * float(analytic.u_plus(max(V, 4))) * weights.sum() / rng.choice([weights.max(), weights.min()])
+        extreme = one_of(self.horizon, *(t0 * factor for factor in TIMES))
+        horizon = extreme if rng.random() < 0.5 else instance.horizon
         changes = {"P": P, "weights": weights, "vocab_size": V, "t_end": horizon / instance.eta_Y}
         instance = self.fitted(replace(instance, **changes))
         return instance if self.admits(instance) else None
 
     def _draw(self, rng: np.random.Generator, seed: int, number: int) -> Instance | None:
-        K = _between(rng, self.num_classes)
-        common = _between(rng, self.num_common)
-        distinct = [max(_between(rng, self.num_distinct), 1 - common) for _ in range(K)]
+        number_of_classes = K = _count(rng, self.num_classes)
+        if K > UNLIKE_CLASSES or (K > 2 and rng.random() < 0.1):
+            K = int(rng.integers(min(2, K), min(K, FEW + 1) + 1))  # kinds, of which the classes are copies
+        common = self.num_common[0] if number_of_classes == 1 else _count(rng, self.num_common)
+        distinct = [max(_count(rng, self.num_distinct), 1 - common) for _ in range(K)]
         Q = min(_between(rng, self.num_queries), K)
         concentration = math.exp(rng.uniform(math.log(0.3), math.log(5)))
         shared = rng.dirichlet(np.full(common, concentration), size=K) if common else np.zeros((K, 0))
         if self.equal_profiles:
             distinct, shared = [distinct[0]] * K, np.tile(shared[0], (K, 1))
-        elif not self.shared_by_all and K > 1:
-            for token in range(common):
-                members = rng.permutation(K)[: rng.integers(2, K + 1)]
-                shared[np.setdiff1d(np.arange(K), members), token] = 0.0
-            for n in np.flatnonzero(shared.sum(axis=1) == 0) if common else ():  # every class overlaps another
-                shared[n, rng.integers(common)] = 1.0
+        elif not self.shared_by_all and K > 1 and common:
+            shared = _overlapping(rng, shared)
         shared *= np.exp(rng.uniform(math.log(0.02), math.log(5), size=(K, 1)))
         own = [rng.dirichlet(np.full(size, concentration)) if size else np.zeros(0) for size in distinct]
+        weights = np.ones(K) if self.uniform else _priors(rng, K, concentration)
+        query = rng.permutation(np.arange(K) % Q)
+        kind = None
+        if number_of_classes > K:
+            K, kind = number_of_classes, np.sort(np.append(np.arange(K), rng.integers(K, size=number_of_classes - K)))
+            shared, own, weights, query = shared[kind], [own[k] for k in kind], weights[kind], query[kind]
         P = token_table(shared, own)
         # A token whose share underflows would not occur.
         P = np.where(P > 0, np.maximum(P, SMALLEST_SHARE), 0.0)
         next_token = None
         if self.shared_next_tokens and rng.random() < 0.5:
-            next_token = rng.integers(0, K, size=K)
+            next_token = rng.integers(K, size=K) if kind is None else rng.integers(kind[-1] + 1, size=K)[kind]
         outputs = K if next_token is None else int(next_token.max()) + 1
         eta_Y = _log_between(rng, self.eta_Y)
         instance = Instance(
             P=P,
-            query=rng.permutation(np.arange(K) % Q),
-            weights=np.ones(K) if self.uniform else rng.dirichlet(np.full(K, concentration)) + SMALLEST_SHARE,
+            query=query,
+            weights=weights,
             vocab_size=max(outputs, Q, 2, round(_log_between(rng, self.vocab_size))),
             eta_Y=eta_Y,
             eta_Z=_log_between(rng, self.ratio) * eta_Y,
@@ -345,6 +371,63 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
 
 def _between(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
     return int(rng.integers(bounds[0], bounds[1] + 1))
+
+
+def _free_numbers(instance: Instance) -> tuple[Ints, Ints]:
+    """Places of the entries of P, and of the weights (S,), among the numbers that a directed search changes.
+
+    Of more than `UNLIKE_CLASSES` classes, those that are equal up to the names of their distinct tokens stay equal.
+    """
+    P, S = instance.P, instance.num_classes
+    kinds = kind = np.arange(S)
+    if S > UNLIKE_CLASSES:
+        common = np.count_nonzero(P, axis=0) > 1
+        own = (row[(row > 0) & ~common] for row in P)
+        facts = zip(P[:, common], own, instance.weights, instance.query, strict=True)
+        known: dict[bytes, int] = {}
+        first = [known.setdefault(np.hstack(each).tobytes(), n) for n, each in enumerate(facts)]
+        kinds, kind = np.unique(first, return_inverse=True)
+    counts = np.count_nonzero(P, axis=1)
+    places = np.cumsum(counts[kinds]) - counts[kinds]
+    return np.concatenate([places[k] + np.arange(counts[kinds[k]]) for k in kind]), kind
+
+
+def _count(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
+    low, high = bounds
+    if high - low <= FEW or rng.random() < 0.75:
+        return int(rng.integers(low, min(high, low + FEW) + 1))
+    return low + round(_log_between(rng, (FEW, high - low)))
+
+
+def _priors(rng: np.random.Generator, K: int, concentration: float) -> Floats:
+    """Weights (K,) of a Dirichlet distribution, or uniform in the logarithm over all sizes."""
+    if rng.random() < 0.25:
+        return np.exp(rng.uniform(math.log(SMALLEST_PRIOR), 0.0, size=K))
+    return rng.dirichlet(np.full(K, concentration)) + SMALLEST_SHARE
+
+
+def _overlapping(rng: np.random.Generator, shared: Floats) -> Floats:
+    """Shares (K, C) of common tokens in classes, in a random one of `OVERLAPS`; 0 where a token does not occur."""
+    K, C = shared.shape
+    overlaps = str(rng.choice(OVERLAPS))
+    token, n = np.arange(C), np.arange(K)[:, None]
+    if overlaps == "chain":
+        occurs = (n == token % K) | (n == (token + 1) % K)
+    elif overlaps == "star":
+        occurs = (n == 0) | (n == 1 + token % (K - 1))
+    elif overlaps == "pairs":
+        occurs = n // 2 == token % (K // 2)
+    elif overlaps == "subsets":
+        occurs = rng.permuted(np.tile(n, (1, C)), axis=0) < rng.integers(2, K + 1, size=C)
+    else:
+        occurs = np.ones((K, C), dtype=bool)
+    if overlaps == "near duplicates":
+        size = math.exp(rng.uniform(math.log(SMALLEST_SHARE), math.log(0.1)))
+        shared = shared[0] * np.exp(size * rng.standard_normal((K, C)))
+    shared = np.where(occurs, shared, 0.0)
+    for n in np.flatnonzero(shared.sum(axis=1) == 0):  # every class overlaps another
+        shared[n, rng.integers(C)] = 1.0
+    return shared
 
 
 def _log_between(rng: np.random.Generator, bounds: tuple[float, float]) -> float:

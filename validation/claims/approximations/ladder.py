@@ -46,9 +46,9 @@ DOMAIN = replace(
     WIDEST,
     name="beginning of training, any overlap",
     uniform=True,
-    num_classes=(2, 10),
-    num_common=(1, 4),
-    num_distinct=(1, 4),
+    num_classes=(2, 100),
+    num_common=(1, 10),
+    num_distinct=(1, 10),
 )
 
 

@@ -53,8 +53,8 @@ OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
 # Rates and times of flows, as wide as float64 and the solvers allow.
 RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-FLOWS = replace(WIDEST, **RANGES)
-SCALARS = replace(WIDEST, name="any state of Eq. (10)", num_classes=(1, 12), num_common=(0, 4))
+FLOWS = replace(WIDEST, num_classes=(1, 20), num_common=(0, 4), num_distinct=(0, 6), **RANGES)
+SCALARS = replace(WIDEST, name="any state of Eq. (10)", num_distinct=(0, 10))
 
 
 # At T - 1 = 300 the noise of the counts moves the logits by 6 to 8 % of their changes, although attention moves little.

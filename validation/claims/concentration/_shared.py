@@ -32,7 +32,7 @@ DELTAS = np.array([0.5, 1e-2, 1e-6, 1e-12])[:, None]
 MOST_STEPS = 10**15
 
 # Every number of steps, unequal priors, rates and V as wide as the words.
-ANY_CLASSES = replace(WIDEST, num_classes=(1, 12), ratio=(1e-3, 1e3), shared_next_tokens=True)
+ANY_CLASSES = replace(WIDEST, ratio=(1e-3, 1e3), shared_next_tokens=True)
 
 
 def steps_of(instance: Instance) -> float:

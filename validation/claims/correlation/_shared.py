@@ -30,13 +30,12 @@ UNITS = 16.0
 ANY_OVERLAP = replace(
     WIDEST,
     name="any overlap, at any attention",
-    num_classes=(1, 8),
-    num_common=(0, 5),
+    num_classes=(1, 100),
     num_queries=(1, 4),
     shared_next_tokens=True,
 )
 OVERLAPPING_CLASSES = replace(
-    ANY_OVERLAP, name="classes that overlap, at any attention", num_classes=(2, 8), num_common=(1, 5)
+    ANY_OVERLAP, name="classes that overlap, at any attention", num_classes=(2, 100), num_common=(1, 10)
 )
 # Distance of |lambda_1| from 1 below which float64 cannot tell 1/(1-|lambda_1|).
 NEAR_ONE = 1e-6

@@ -43,7 +43,7 @@ from snapdyn.validation.claims.language import (
 from snapdyn.validation.claims.sample_classes import weak_instances
 from snapdyn.validation.dense_algebra import output_errors
 
-ANY_PRIORS = replace(ANY_OVERLAP, num_classes=(1, 10), shared_next_tokens=False)
+ANY_PRIORS = replace(ANY_OVERLAP, shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)
 TIMES = log_times(1e-1, 1e5, 30)
 # Found by searches: a class that overlaps another one a little has a negative xi at first.

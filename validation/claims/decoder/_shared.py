@@ -41,7 +41,7 @@ SCALARS = replace(
     ratio=(1.0, 1.0),
 )
 # Attention vectors too.
-OVERLAPS = replace(WIDEST, ratio=(1.0, 1.0), horizon=(1e-2, 1e6), shared_next_tokens=True)
+OVERLAPS = replace(WIDEST, num_classes=(1, 40), ratio=(1.0, 1.0), horizon=(1e-2, 1e6), shared_next_tokens=True)
 
 
 def last_visits(instance: Instance) -> float:
