@@ -186,7 +186,7 @@ def main() -> int:
     chosen = [
         each for each in entries(options.files or sorted(HERE.glob("*.toml"))) if options.claim in (None, each["claim"])
     ]
-    import snapdyn.dynamics  # noqa: F401  (once, before the processes start)
+    import snapdyn.dynamics
     import snapdyn.validation.register  # noqa: F401
 
     results = []
@@ -207,7 +207,9 @@ def main() -> int:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.find:
         return 0
-    wrong = [each for each in results if "trouble" in each or each["false"] is False and each["kind"] != "true variant"]
+    wrong = [
+        each for each in results if "trouble" in each or (each["false"] is False and each["kind"] != "true variant")
+    ]
     for each in wrong:
         print(f"NOT VALID {each['claim']}, {each['new']!r}: {each.get('trouble', 'its instance does not refute it')}")
     results = [each for each in results if each not in wrong]
