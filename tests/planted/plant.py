@@ -207,9 +207,7 @@ def main() -> int:
         options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.find:
         return 0
-    wrong = [
-        each for each in results if "trouble" in each or (each["false"] is False and each["kind"] != "true variant")
-    ]
+    wrong = [each for each in results if "trouble" in each or (each["false"] is False and each["kind"] not in TRUE)]
     for each in wrong:
         print(f"NOT VALID {each['claim']}, {each['new']!r}: {each.get('trouble', 'its instance does not refute it')}")
     results = [each for each in results if each not in wrong]
@@ -217,9 +215,8 @@ def main() -> int:
     for each in results:
         if each["full"] == (each["kind"] == "true variant"):
             word = "false alarm" if each["full"] else "unnoticed"
-            print(
-                f"{word}: {each['claim']} ({each['kind']}), {each['old']!r} -> {each['new']!r}; {each.get('why', '')} {each['how']}"
-            )
+            change = f"{each['old']!r} -> {each['new']!r}"
+            print(f"{word}: {each['claim']} ({each['kind']}), {change}; {each.get('why', '')} {each['how']}")
     return 1 if wrong else 0
 
 
