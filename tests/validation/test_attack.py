@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import snapdyn as sd
-from snapdyn.validation.attack import SECOND_SOLVER, attacked, store, targets
+from snapdyn.validation.attack import SECOND_SOLVER, attacked, store, store_worst, targets
 from snapdyn.validation.claims import chosen_claims
+from snapdyn.validation.engine import examine
 from snapdyn.validation.rungs.run import MEAN_FIELD
 from snapdyn.validation.search.counterexamples import Counterexample
 from snapdyn.validation.search.instance import Instance
@@ -75,3 +76,23 @@ def test_only_what_the_register_lets_hold_is_attacked() -> None:
         prop = entry.properties[number]
         assert prop.domain is not None
         assert prop.corrected or entry.expected in ("holds", "conditional")
+
+
+def test_the_worst_case_of_a_search_is_tried_first_by_the_next(tmp_path) -> None:
+    """Assert that a bound which only the stored instance reaches is seen to be reached by a search of one draw."""
+    prop = replace(FALSE, measure=lambda instance: sd.Measured(instance.gram.min(), at_most=2.0), evaluations=(40, 40))
+    mine = claim_of(properties=prop)
+    found = attacked(mine, 0, 1.0, seed=5)
+    other = replace(found, claim="another", worst=sd.Measured(0.1, at_most=1.0))
+    fallen = replace(found, claim="false", worst=sd.Measured(3.0, at_most=1.0))
+    store_worst([other, found, fallen], tmp_path)
+    store_worst([replace(other, instance=found.instance, worst=sd.Measured(0.2, at_most=1.0))], tmp_path)
+    entries = json.loads((tmp_path / "worst.json").read_text())
+    assert [(each["claim"], each["value"]) for each in entries] == [("another", 0.2), (mine.id, found.worst.value)]
+    stored = Instance.from_dict(entries[1]["instance"])
+    alone = examine(prop, 1, 6)
+    after = examine(prop, 1, 6, known=[stored])
+    assert alone.worst.measured.value < found.worst.value == after.worst.measured.value
+    assert after.worst.instance is stored
+    outside = replace(stored, vocab_size=10**13)
+    assert examine(prop, 1, 6, known=[outside]).worst.measured == alone.worst.measured

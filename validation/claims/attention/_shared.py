@@ -53,7 +53,7 @@ OWN = replace(OWN_NEXT_TOKENS, defining=False)
 
 # Rates and times of flows, as wide as float64 and the solvers allow.
 RANGES: dict[str, Any] = {"vocab_size": (2, 10**12), "ratio": (1e-6, 1e2), "horizon": (1e-2, 1e6), "eta_Y": (1e-6, 1e6)}
-FLOWS = replace(WIDEST, num_classes=(1, 20), num_common=(0, 4), num_distinct=(0, 6), **RANGES)
+FLOWS = replace(WIDEST, num_classes=(1, 12), num_common=(0, 4), num_distinct=(0, 5), **RANGES)
 SCALARS = replace(WIDEST, name="any state of Eq. (10)", num_distinct=(0, 10))
 
 

@@ -145,7 +145,7 @@ def over_leading(instance: Instance, form: str) -> Measured | None:
     if not visible.any() or not instance.uniform:
         return None
     xi = (analytic.speed_coefficients(e_prime(E), V, form).beta * E).sum(axis=1)
-    return Measured(((V - 1) / V * xi / leading)[visible].min(), at_least=0.0)
+    return Measured((V - 1) / V * (xi[visible] / leading[visible]).min(), at_least=0.0)
 
 
 def smallest_share(coefficients: Floats, E: Floats) -> Measured:
