@@ -155,7 +155,7 @@ class ClaimResult:
 
 
 def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
-    """Verdict that follows from the numbers, and what is wrong with the evidence itself, if anything.
+    """Verdict that follows from the numbers, and what is wrong with the evidence itself, as a predicate, or "".
 
     A statement that passes holds, or is conditional if it fails somewhere outside its conditions. A statement that
     fails is corrected if there is a corrected statement that passes, else refuted. Evidence is faulty, and proves
@@ -166,18 +166,18 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
     for check in evidence.checks:
         roles[check.role].append(check)
     if not roles["control"] or not roles["statement"]:
-        return "refuted", "No verdict is possible: the evidence lacks a number of the statement or a negative control."
+        return "refuted", "has no number of the statement or no negative control; add one"
     unmeasured = [check.name for check in evidence.checks if not math.isfinite(check.value) or math.isnan(check.slack)]
     if unmeasured:
-        return "refuted", f"No verdict is possible: a measured number is not finite ({'; '.join(unmeasured)})."
+        return "refuted", f"has a number that is not finite ({'; '.join(unmeasured)})"
     accepted = [check.name for check in roles["control"] if check.holds]
     if accepted:
-        return "refuted", f"No verdict is possible: a wrong theory passed ({'; '.join(accepted)})."
+        return "refuted", f"lets a wrong theory pass ({'; '.join(accepted)})"
     mirrored = [check.name for check in roles["control"] if _says_the_same(check, evidence.checks)]
     if mirrored:
         return "refuted", (
-            "No verdict is possible: a control must be computed from a wrong theory, but its number follows from the "
-            f"statement's own ({'; '.join(mirrored)})."
+            "has a control that is not computed from a wrong theory: its number follows from the statement's own "
+            f"({'; '.join(mirrored)})"
         )
     passed = {role: all(check.holds for check in checks) for role, checks in roles.items()}
     if not passed["statement"]:

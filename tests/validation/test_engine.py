@@ -8,7 +8,7 @@ import pytest
 import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.validation.attack import attacked
-from snapdyn.validation.engine import DIRECTED_SHARE, examine, push
+from snapdyn.validation.engine import DIRECTED_SHARE, FIRST_LOOK, examine, push
 from snapdyn.validation.measured import SEED
 from snapdyn.validation.search.counterexamples import stored_counterexamples
 from snapdyn.validation.search.instance import Instance
@@ -92,14 +92,19 @@ def test_a_condition_makes_the_boundary_visible() -> None:
 
 @pytest.mark.parametrize("mirror", [lambda x: -x, lambda x: 3 * x + 1, lambda x: 1 / x if x else 0.0])
 def test_a_control_that_follows_from_the_statement_is_refused(mirror) -> None:
+    calls = 0
+
     def mirrored(instance: Instance) -> sd.Measured:
+        nonlocal calls
+        calls += 1
         return sd.Measured(mirror(largest_overlap(instance).value), at_least=1e9)
 
     prop = sd.Property(
-        "overlap", "linear algebra", largest_overlap, sd.Family("weak"), controls={"m": mirrored}, evaluations=(20, 20)
+        "overlap", "linear algebra", largest_overlap, sd.Family("weak"), controls={"m": mirrored}, evaluations=(99, 99)
     )
     with pytest.raises(sd.InputError, match="computed from a wrong theory"):
         searched(prop)
+    assert calls == FIRST_LOOK
 
 
 def test_a_large_numerical_error_hides_no_failure() -> None:
@@ -279,3 +284,12 @@ def test_pushing_gets_further_than_drawing() -> None:
     push(violation, weak, start, 150, np.random.SeedSequence(1))
     assert start.correlation < 0.91 < max(evaluated) < 1
     assert 10 < len(evaluated) <= 150
+
+
+@pytest.mark.parametrize(("bound", "words"), [(1.0, ""), (3.0, "; the bound is 3 times the worst ever found")])
+def test_a_loose_bound_says_so(bound: float, words: str) -> None:
+    """Assert that a bound far from the worst number is named with the factor, and a tight one is not."""
+    box = sd.Box(x=(0.0, 1.0))
+    prop = sd.Property("x", "arithmetic", lambda p: sd.Measured(p["x"], at_most=bound), box, evaluations=(20, 20))
+    (check,) = [each for each in searched(prop).checks if each.role == "statement"]
+    assert check.name.endswith(f"instances{words}")
