@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from snapdyn.commands.options import Load, Register
 from snapdyn.commands.terminal import DONE, show, show_saved, show_table
 
 
@@ -24,6 +25,8 @@ def compare(
             help="Training recorded elsewhere (npz, nc, csv, jsonl); the section trace gives its clock.",
         ),
     ] = None,
+    load: Load = None,
+    register: Register = None,
 ) -> int:
     """Draw the theory's curves over the median and the 10-90 % band of SGD, or over a trace, with residuals below.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from snapdyn.commands.options import Load
+from snapdyn.commands.options import Load, Register
 from snapdyn.commands.terminal import (
     DIFFERS,
     DONE,
@@ -33,6 +33,7 @@ def simulate(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="What to run; see examples/.")],
     out: Annotated[Path | None, typer.Option(metavar="FILE.nc", help="Result; default beside FILE.toml.")] = None,
     load: Load = None,
+    register: Register = None,
 ) -> int:
     """Integrate the system described in a file and save its trajectory; or train a transformer.
 

@@ -54,14 +54,16 @@ def _(STEPS, mo):
     eta_Y = _slider("eta_Y", r"$\eta_Y$, learning rate of the decoder", 1.0)
     eta_Z = _slider("eta_Z", r"$\eta_Z$, learning rate of attention", 0.5)
     seq_len = _slider("seq_len", "$T-1$, tokens per sequence", 10_000)
+    beta1 = _slider("beta1", r"$\beta_1$, memory of the first moment of Adam", 0.9)
     beta2 = _slider("beta2", r"$\beta_2$, memory of the second moment of Adam", 0.999)
+    epsilon = _slider("epsilon", r"$\epsilon$, constant in Adam's denominator", 1e-8)
     _rules = {"gradient descent": "sgd", "Adam": "adam", "sign descent": "sign"}
     optimizer = mo.ui.dropdown(_rules, value="gradient descent", label="rule of descent")
     infinite = mo.ui.switch(value=True, label=r"$T = \infty$")
     get_overlap, set_overlap = mo.state(0.6)
     return (
-        beta2, common_probability, eta_Y, eta_Z, get_overlap, infinite, num_classes, optimizer, seq_len, set_overlap,
-        vocab_size,
+        beta1, beta2, common_probability, epsilon, eta_Y, eta_Z, get_overlap, infinite, num_classes, optimizer,
+        seq_len, set_overlap, vocab_size,
     )  # fmt: skip
 
 
@@ -82,8 +84,8 @@ def _(common_probability, get_overlap, mo, nearest, overlap_steps, set_overlap):
 
 @app.cell(hide_code=True)
 def _(
-    InputError, Settings, beta2, common_probability, compute_curves, eta_Y, eta_Z, infinite, num_classes, optimizer,
-    overlap, perf_counter, seq_len, vocab_size,
+    InputError, Settings, beta1, beta2, common_probability, compute_curves, epsilon, eta_Y, eta_Z, infinite,
+    num_classes, optimizer, overlap, perf_counter, seq_len, vocab_size,
 ):  # fmt: skip
     _started = perf_counter()
     curves, problem = None, ""
@@ -98,6 +100,8 @@ def _(
             None if infinite.value else seq_len.value,
             optimizer.value,
             beta2.value,
+            beta1.value,
+            epsilon.value,
         )
         curves = compute_curves(settings)
         problem = curves.note
@@ -109,15 +113,15 @@ def _(
 
 @app.cell(hide_code=True)
 def _(
-    alert, b64encode, beta2, common_probability, curves, eta_Y, eta_Z, infinite, milliseconds, mo, num_classes,
-    optimizer, overlap, perf_counter, png, problem, reachable_overlaps, seq_len, vocab_size,
+    alert, b64encode, beta1, beta2, common_probability, curves, epsilon, eta_Y, eta_Z, infinite, milliseconds, mo,
+    num_classes, optimizer, overlap, perf_counter, png, problem, reachable_overlaps, seq_len, vocab_size,
 ):  # fmt: skip
     _low, _high = reachable_overlaps(common_probability.value)
     _controls = mo.vstack([
         num_classes, vocab_size, common_probability, overlap,
         mo.md(f"<small>With this common probability the overlap lies between {_low:.3g} and {_high:.3g}.</small>"),
         eta_Y, eta_Z, infinite, *([] if infinite.value else [seq_len]),
-        optimizer, *([beta2] if optimizer.value == "adam" else []),
+        optimizer, *([beta1, beta2, epsilon] if optimizer.value == "adam" else []),
     ])  # fmt: skip
     _shown = [alert(problem)] if problem else []
     if curves is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from snapdyn.core.errors import InputError, choice, fraction, positive, real, whole
+from snapdyn.core.errors import InputError, choice, positive, real, whole
 from snapdyn.dynamics import Adam, ClassKind, GradientDescent, SymmetricClasses, symmetric_classes
 from snapdyn.dynamics.rules import RULES
 
@@ -81,6 +81,10 @@ class Settings:
         Rule of descent of both layers. With another rule than "sgd": rates per update, at most 20 classes, no seq_len.
     beta2 : float
         Memory of the second moment of "adam", from 0 to below 1.
+    beta1 : float
+        Memory of the first moment of "adam", from 0 to below 1.
+    epsilon : float
+        Constant of "adam" in the denominator, at least 0.
 
     Raises
     ------
@@ -104,6 +108,8 @@ class Settings:
     seq_len: int | None = None
     optimizer: str = GradientDescent.name
     beta2: float = Adam.beta2
+    beta1: float = Adam.beta1
+    epsilon: float = Adam.epsilon
 
     def __post_init__(self) -> None:
         K = whole("num_classes", self.num_classes, 2, MOST_CLASSES)
@@ -117,7 +123,7 @@ class Settings:
                 "or fewer classes here, or use sd.integrate, which takes longer"
             )
         choice("optimizer", self.optimizer, RULES)
-        fraction("beta2", self.beta2)
+        Adam(self.beta1, self.beta2, self.epsilon)  # checks them
         if self.has_rule and (K > MOST_CLASSES_OF_RULES or self.seq_len is not None):
             raise InputError(
                 f"expected at most {MOST_CLASSES_OF_RULES} classes and infinite sequences with {self.optimizer}, "
@@ -134,7 +140,7 @@ class Settings:
     @property
     def rule(self) -> Adam | str:
         """The rule of descent, for `optimizer=`."""
-        return Adam(beta2=self.beta2) if self.optimizer == Adam.name else self.optimizer
+        return Adam(self.beta1, self.beta2, self.epsilon) if self.optimizer == Adam.name else self.optimizer
 
     @property
     def has_rule(self) -> bool:
@@ -171,7 +177,9 @@ STEPS: dict[str, tuple[float, ...]] = {
     "common_probability": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     "eta_Y": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
     "eta_Z": (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),
+    "beta1": (0.0, 0.5, 0.8, 0.9, 0.95, 0.99),
     "beta2": (0.0, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999),
+    "epsilon": (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 0.01),
     "seq_len": (20, 50, 100, 200, 500, 1000, 2000, 5000, 10**4, 10**5, 10**6),
 }
 NUM_OVERLAPS = 12

@@ -82,10 +82,10 @@ def test_runs_are_on_the_quotient(settings: Settings) -> None:
 @pytest.mark.parametrize("optimizer", ["adam", "sign"])
 def test_curves_of_a_rule_are_training_on_the_expectation(optimizer: str) -> None:
     """Assert attention and loss-free gain of `sgd` without batches; no times and no theory of gradient descent."""
-    settings = Settings(3, 8, 0.3, 0.5, 0.1, 0.1, None, optimizer, 0.99)
+    settings = Settings(3, 8, 0.3, 0.5, 0.1, 0.1, None, optimizer, 0.99, 0.8, 1e-3)
     curves = compute_curves(settings, 40)
     classes = sd.SequenceClasses(settings.classes.P, settings.classes.query, vocab_size=8)
-    rule = sd.Adam(beta2=0.99) if optimizer == "adam" else optimizer
+    rule = sd.Adam(0.8, 0.99, 1e-3) if optimizer == "adam" else optimizer
     run = sd.sgd(classes, 0.1, 0.1, 400, None, optimizer=rule, record=curves.t.astype(int))
     assert curves.t[-1] == 400
     assert curves.attention["dominant"] == pytest.approx(run.attention[:, 0, 1], abs=1e-9)
@@ -96,6 +96,8 @@ def test_curves_of_a_rule_are_training_on_the_expectation(optimizer: str) -> Non
     assert abs(other.attention[-1, 0, 1] - curves.attention["dominant"][-1]) > 0.01
     with pytest.raises(InputError, match="at most 20 classes and infinite sequences with adam"):
         Settings(num_classes=30, optimizer="adam")
+    with pytest.raises(InputError, match=r"expected epsilon .* received -1"):
+        Settings(optimizer="adam", epsilon=-1.0)
 
 
 def test_verdicts_are_those_of_check() -> None:

@@ -69,7 +69,8 @@ def shown(**chosen: Any) -> str:
     """What the cells of the notebook show, as HTML, with these values of the controls and defaults of the others."""
     notebook = importlib.import_module("snapdyn.explorer.notebook")
     values = {"num_classes": 10, "vocab_size": 1000, "common_probability": 0.3, "eta_Y": 1.0, "eta_Z": 0.5}
-    values |= {"seq_len": 10_000, "infinite": True, "optimizer": "sgd", "beta2": 0.999} | chosen
+    values |= {"seq_len": 10_000, "infinite": True, "optimizer": "sgd"}
+    values |= {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8} | chosen
     controls = {name: SimpleNamespace(value=value) for name, value in values.items()}
     outputs, _ = notebook.app.run(defs=controls | {"get_overlap": lambda: 0.6, "set_overlap": print})
     return "".join(output.text for output in outputs if output is not None)
