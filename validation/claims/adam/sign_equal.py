@@ -24,6 +24,7 @@ from snapdyn.validation.grid import Grid
 DOMAIN = replace(
     WIDEST,
     name="sign descent without common tokens",
+    num_classes=(1, 30),
     num_common=(0, 0),
     num_distinct=(2, 8),
     ratio=(1e-2, 1e4),
