@@ -190,7 +190,7 @@ def verdict_of(evidence: Evidence) -> tuple[Verdict, str]:
 def _says_the_same(control: Measured, checks: Sequence[Measured]) -> bool:
     """Whether a control's number is that of a check of the statement, or follows from it by sign, inverse or 1 - x."""
     x = control.value
-    if control.rung in (SYMBOLIC, CERTIFIED) or x in (0.0, 1.0) or not math.isfinite(x):
+    if control.rung in (SYMBOLIC, CERTIFIED) or x == 0 or math.isclose(x, 1, rel_tol=SAME) or not math.isfinite(x):
         return False
     others = [check.value for check in checks if check.role in ("statement", "corrected")]
     return any(
