@@ -115,6 +115,8 @@ class Examination:
     ----------
     tried : int
         Instances inside the conditions that were measured.
+    fails : int
+        Of these, instances on which the statement fails.
     undecided : int
         Instances inside the conditions without a number: the run failed, say. Those on which the measure gave NaN, or
         would take too long, are counted here wherever they lie.
@@ -135,6 +137,7 @@ class Examination:
     """
 
     tried: int = 0
+    fails: int = 0
     undecided: int = 0
     not_numbers: list[str] = field(default_factory=list)
     cut: bool = False
@@ -174,6 +177,7 @@ class Examination:
         worst = Case(measured, instance) if before is None or measured.slack < before.measured.slack else before
         if inside:
             self.tried += 1
+            self.fails += not measured.holds
             self.worst = worst
             return measured
         self.outside += 1

@@ -88,6 +88,8 @@ class Claim:
         The statement in words.
     latex : str
         The statement as a formula.
+    corrected_latex : str
+        The corrected statement as a formula, for the page to show beside it.
     conditions : tuple of str
         What the statement presupposes, in words.
     conclusion : str
@@ -149,6 +151,7 @@ class Claim:
     title: str
     statement: str
     latex: str = ""
+    corrected_latex: str = ""
     conditions: tuple[str, ...] = ()
     conclusion: str = ""
     expected: Verdict = "holds"
@@ -167,7 +170,7 @@ class Claim:
     under_rules: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("id", "source", "title", "statement", "latex", "conclusion", "under_rules"):
+        for name in ("id", "source", "title", "statement", "latex", "corrected_latex", "conclusion", "under_rules"):
             text(name, getattr(self, name))
         for name in ("conditions", "proved", "certified", "findings"):
             object.__setattr__(self, name, tuple(list_of(name, getattr(self, name), str)))
@@ -195,6 +198,12 @@ class Claim:
     def is_auxiliary(self) -> bool:
         """Whether it is an assumption, a lemma or a remark."""
         return KINDS[self.place[0]] in ("Assumption", "Lemma", "Remark")
+
+    @property
+    def grades(self) -> str:
+        """How it is known, in words: its grade, and whether it was searched as well."""
+        also = self.grade in ("proved", "certified") and any(prop.domain is not None for prop in self.properties)
+        return f"{self.grade} and searched" if also else str(self.grade)
 
     @property
     def answer(self) -> str:

@@ -255,7 +255,12 @@ def _add_search(entry: Claim, prop: Property, evidence: Evidence) -> None:
     evidence.numbers.setdefault(prop.name, measured.value)
     loose = 0 < measured.excess < 1 / TIGHT and prop.directed
     remark = f"; the bound is {1 / measured.excess:.2g} times the worst ever found" if loose else ""
-    name = f"{prop.name}, worst of {found.tried} instances{remark}"
+    some = (
+        f"fails on {found.fails} of {found.tried} instances, worst"
+        if found.fails
+        else f"worst of {found.tried} instances"
+    )
+    name = f"{prop.name}, {some}{remark}"
     evidence.checks.append(measured.labelled(prop.role, name, prop.rung))
     origin = " (worst of all searches)" if any(instance is each for each in known) else _origin(instance)
     place = "; ".join(filter(None, (f"{measured} at {domain.described(instance)}{origin}", found.nan_message)))

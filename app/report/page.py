@@ -32,25 +32,25 @@ from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
 from snapdyn.validation.verdicts import checked
 
-# Order of the page: claims that differ from the printed statement first. Marks distinguish verdicts without colour.
+# Order of the page: claims that differ from the statement as given first. Marks distinguish verdicts without colour.
 VERDICTS = {
     NO_VERDICT: ("!", "The evidence is invalid or incomplete."),
-    "corrected": ("≠", "The printed statement fails; a corrected one holds."),
-    "refuted": ("✗", "The printed statement fails, and no correction is offered."),
+    "corrected": ("≠", "The statement as given fails; a corrected one holds."),
+    "refuted": ("✗", "The statement fails, and no correction is offered."),
     "conditional": ("◐", "Holds under stated conditions and fails outside them."),
-    "holds": ("✓", "Holds as stated."),
+    "holds": ("✓", "Holds as given."),
 }
 GROUPS = {
     "Other verdict than recorded": (),
-    "Differs from the printed statement": ("corrected", "refuted"),
+    "Differs from the statement as given": ("corrected", "refuted"),
     "Holds under conditions": ("conditional",),
-    "Holds as stated": ("holds",),
+    "Holds as given": ("holds",),
 }
 # Order inside a group, by the first words of the source; what is not named here comes last.
 IMPORTANCE = ("Theorem", "Corollary", "Assumption", "Section", "Lemma", "Eq", "Remark", "Fig")
 FIRST_SCREEN = 5
 ROLES = {
-    "statement": "The statement as printed",
+    "statement": "The statement as given",
     "corrected": "The corrected statement",
     "outside": "The statement outside its conditions: the boundary",
     "control": "Controls: wrong theories, which must be rejected",

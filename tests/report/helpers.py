@@ -1,8 +1,10 @@
 """A made-up claim result."""
 
-from snapdyn.validation import ClaimResult, Map, Picture
+from snapdyn.validation import Box, ClaimResult, Map, Measured, Picture, Property
 from snapdyn.validation.register import Verdict
 from tests.validation.helpers import check, result_of
+
+SQUARES = Property("x^2", "arithmetic", lambda p: Measured(p["x"] ** 2, at_most=1.0), Box(x=(0.0, 1.0)))
 
 
 def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> ClaimResult:
@@ -16,12 +18,13 @@ def invented(id: str, verdict: Verdict, expected: Verdict | None = None) -> Clai
         check("not a number", "mean field", float("nan"), 1.0),
     )
     evidence = {
-        "conclusion": "It is so.", "tried": 12345, "level": "full",
+        "conclusion": "It is so.", "tried": 12345, "level": "full", "counterexample": {"x": 0.5},
         "map": Map("Where it holds", "x", "y", "violation", [1, 2], [1, 3], [[0.1, 0.2], [0.3, 0.4]], 0.25),
         "picture": Picture("t", "y", (Picture.line("theory", [1, 2, 3], [1, 2, 3]),)),
     }  # fmt: skip
     return result_of(
         verdict, checks, evidence, id=id, source="[own]", title=f"Title <{id}>", statement="x < y",
-        latex=r"\frac{1}{2}", conditions=("T is infinite",), expected=expected or verdict, findings=("F1",),
+        latex=r"\frac{1}{2}", corrected_latex=r"\frac{1}{3}", chapter="attention", grade="proved",
+        properties=(SQUARES,), conditions=("T is infinite",), expected=expected or verdict, findings=("F1",),
         seconds=83.0,
     )  # fmt: skip

@@ -150,7 +150,7 @@ def test_disagreements_first(page_text: str) -> None:
     assert "2\nverdicts differ" in page_text
     assert "(refuted, expected holds)" in page_text
     assert "(no verdict, expected refuted)" in page_text
-    places = [page_text.index(f">{words} <") for words in ("Differs from the printed statement", "Holds as stated")]
+    places = [page_text.index(f">{words} <") for words in ("Differs from the statement as given", "Holds as given")]
     assert page_text.index('id="claim-news"') < places[0] < page_text.index('id="claim-corrected"') < places[1]
 
 
@@ -160,6 +160,9 @@ def test_disagreements_first(page_text: str) -> None:
         # checks, by role
         "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; <i>b</i> &amp; <i>c</i>",
         "The corrected statement", "Controls: wrong theories",
+        # a formula beside the corrected one, the chapter by its title, and all that it rests on
+        '<p class="label">Corrected</p>', "<dt>Chapter</dt><dd>Attention</dd>", "proved and searched",
+        "simplified from the worst instance",
         # what it rests on
         "Title &lt;claim-holds&gt;", "<i>T</i> is infinite", "F1", "It is so.", "Where it holds",
         # how it was computed and how to repeat it
