@@ -26,10 +26,10 @@ def outcomes(row: list[Fraction], length: int) -> Iterator[tuple[tuple[int, ...]
                 yield counts, probability
 
 
-def enumerated(P: list[list[Fraction]], next_token: list[int], draws: list[int]) -> tuple[Fraction, Fraction]:
-    """Mean and variance of the number over all outcomes of the classes' tokens, exact."""
+def enumerated(P: list[list[Fraction]], next_token: list[int], draws: list[int]) -> tuple[Fraction, Fraction, Fraction]:
+    """Mean and variance of the number, and the share of places that hold one, over all outcomes of tokens, exact."""
     owners = [{v for row, v in zip(P, next_token, strict=True) if row[l]} for l in range(len(P[0]))]
-    mean = square = Fraction(0)
+    mean = square = share_of_places = Fraction(0)
     for each in product(*(list(outcomes(row, length)) for row, length in zip(P, draws, strict=True))):
         probability = Fraction(1)
         for _, share in each:
@@ -37,9 +37,11 @@ def enumerated(P: list[list[Fraction]], next_token: list[int], draws: list[int])
         number = 0
         for l, of in enumerate(owners):
             found = {v for (counts, _), v in zip(each, next_token, strict=True) if counts[l]}
-            number += len(found) == 1 and len(of) > 1
+            if len(found) == 1 and len(of) > 1:
+                number += 1
+                share_of_places += probability * sum(counts[l] for counts, _ in each) / sum(draws)
         mean, square = mean + probability * number, square + probability * number**2
-    return mean, square - mean**2
+    return mean, square - mean**2, share_of_places
 
 
 def shares(*rows: list[int]) -> list[list[Fraction]]:
@@ -57,15 +59,20 @@ TINY: dict[str, tuple[list[list[Fraction]], list[int], list[int], int]] = {
 
 
 @pytest.mark.parametrize("name", TINY)
-def test_mean_and_variance_by_enumeration(name: str) -> None:
-    """Assert both numbers within 1e-13 of the sum over all outcomes in fractions; a factor 1.01 would be seen."""
+def test_number_and_attention_by_enumeration(name: str) -> None:
+    """Assert mean, variance, and attention at z = 0, where each place counts alike, against sums over all outcomes.
+
+    The sums are in fractions; a factor of 1.01 would be seen.
+    """
     P, next_token, sequences, T = TINY[name]
-    mean, variance = enumerated(P, next_token, [N * T for N in sequences])
+    mean, variance, attention = enumerated(P, next_token, [N * T for N in sequences])
     arguments: tuple[Any, ...] = (np.array(P, dtype=float), next_token, sequences, T)
     assert mean > 0.1
     assert variance > 0.01
     assert analytic.expected_spurious(*arguments) == pytest.approx(float(mean), rel=1e-13)
     assert analytic.variance_of_spurious(*arguments) == pytest.approx(float(variance), rel=1e-12)
+    assert analytic.expected_spurious_attention(*arguments) == pytest.approx(float(attention), rel=1e-13)
+    assert abs(attention / (mean / len(P[0])) - 1) > 0.02  # not the number's share of the tokens
 
 
 @pytest.mark.parametrize("N", [1, 30, 1000])
