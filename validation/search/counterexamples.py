@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from snapdyn.core.errors import InputError, real
-from snapdyn.dynamics.classes.table import Floats, Ints
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.register_folder import OURS, Register, register_in_use
 from snapdyn.validation.search.instance import Instance
 
@@ -148,7 +148,7 @@ def simpler_instances(instance: Instance) -> Iterator[Instance]:
     if K > 2:
         for n in range(K):
             kept = np.delete(np.arange(K), n)
-            yield of_classes(instance, kept)
+            yield instance.only(kept)
     for token in range(M):
         P = np.delete(instance.P, token, axis=1)
         if (P.sum(axis=1) > 0).all():
@@ -195,27 +195,6 @@ def _rounder_tables(table: Floats) -> Iterator[Floats]:
             rounder = table.copy()
             rounder[n] = row
             yield rounder
-
-
-def of_classes(instance: Instance, kept: Ints) -> Instance:
-    """Instance of the classes `kept` and the tokens that occur in them."""
-    P = instance.P[kept]
-    _, query = np.unique(instance.query[kept], return_inverse=True)
-    occurs = P.sum(axis=0) > 0
-    start = instance.start
-    if start is not None:
-        start = start[np.unique(instance.classes.query_index[kept])][:, occurs]
-    next_token = instance.next_token
-    if next_token is not None:
-        _, next_token = np.unique(next_token[kept], return_inverse=True)
-    return replace(
-        instance,
-        P=P[:, occurs],
-        query=query.astype(np.int64),
-        weights=instance.weights[kept],
-        next_token=next_token,
-        start=start,
-    )
 
 
 def _rounded(value: float, digits: int) -> float:

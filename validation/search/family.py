@@ -312,7 +312,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
         t0 = 2 * float(analytic.u_plus(max(V, 4))) * weights.sum() / rng.choice([weights.max(), weights.min()])
         extreme = one_of(self.horizon, *(t0 * factor for factor in TIMES))
         horizon = extreme if rng.random() < 0.5 else instance.horizon
-        changes = {"P": P, "weights": weights, "vocab_size": V, "t_end": horizon / instance.eta_Y}
+        changes: dict[str, Any] = {"P": P, "weights": weights, "vocab_size": V, "t_end": horizon / instance.eta_Y}
         instance = self.fitted(replace(instance, **changes))
         return instance if self.admits(instance) else None
 
@@ -425,8 +425,8 @@ def _overlapping(rng: np.random.Generator, shared: Floats) -> Floats:
         size = math.exp(rng.uniform(math.log(SMALLEST_SHARE), math.log(0.1)))
         shared = shared[0] * np.exp(size * rng.standard_normal((K, C)))
     shared = np.where(occurs, shared, 0.0)
-    for n in np.flatnonzero(shared.sum(axis=1) == 0):  # every class overlaps another
-        shared[n, rng.integers(C)] = 1.0
+    for alone in np.flatnonzero(shared.sum(axis=1) == 0):  # every class overlaps another
+        shared[alone, rng.integers(C)] = 1.0
     return shared
 
 

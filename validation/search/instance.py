@@ -251,6 +251,24 @@ class Instance:
         """Whether no two classes share a next token."""
         return self.next_token is None or np.unique(self.next_token).size == self.num_classes
 
+    def only(self, kept: Ints) -> Instance:
+        """Instance of the classes `kept` and the tokens that occur in them."""
+        P = self.P[kept]
+        occurs = P.any(axis=0)
+        start, next_token = self.start, self.next_token
+        if start is not None:
+            start = start[np.unique(self.classes.query_index[kept])][:, occurs]
+        if next_token is not None:
+            next_token = np.unique(next_token[kept], return_inverse=True)[1]
+        return replace(
+            self,
+            P=P[:, occurs],
+            query=np.unique(self.query[kept], return_inverse=True)[1].astype(np.int64),
+            weights=self.weights[kept],
+            next_token=next_token,
+            start=start,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready form; floats keep every bit, and entries at their default are left out."""
         entries = {}

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from snapdyn.dynamics.classes.table import Floats, Ints
-from snapdyn.validation.search.counterexamples import of_classes
 from snapdyn.validation.search.instance import Instance
 
 
@@ -54,7 +53,7 @@ def _double(instance: Instance, rng: np.random.Generator) -> Instance | None:
 
 def _remove(instance: Instance, rng: np.random.Generator) -> Instance | None:
     K = instance.num_classes
-    return of_classes(instance, np.delete(np.arange(K), rng.integers(K))) if K > 1 else None
+    return instance.only(np.delete(np.arange(K), rng.integers(K))) if K > 1 else None
 
 
 def _split(instance: Instance, rng: np.random.Generator) -> Instance | None:
