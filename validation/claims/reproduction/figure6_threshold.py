@@ -51,6 +51,7 @@ def retrained(num_queries: int, eta_Z: float, ratios: tuple[float, ...] = RATIOS
     return np.asarray(-np.sum(c * np.log(np.where(c > 0, c, 1.0)), axis=2).mean(axis=1))
 
 
+@cache
 def descended(num_queries: int, eta_Z: float, ratios: tuple[float, ...] = RATIOS) -> Floats:
     """The same with the decoder that has been trained along with attention, as in Fig. 6."""
     classes = syn_medium(num_queries)
@@ -88,9 +89,9 @@ def least_rise(setting: tuple[int, float], memory: bool = False) -> Measured:
     return Measured(min(after - before for before, after in pairwise(found)), at_least=0.0, error=1e-9)
 
 
-def late_difference(setting: tuple[int, float], without: float = 10.0) -> Measured:
+def late_difference(setting: tuple[int, float], ratio: float = 10.0) -> Measured:
     """|Difference| of the entropies with and without memory of the decoder at one ratio, nats."""
-    found = [entropies(*setting, (without,))[0] for entropies in (descended, retrained)]
+    found = [entropies(*setting, FROM_06)[FROM_06.index(ratio)] for entropies in (descended, retrained)]
     return Measured(abs(found[0] - found[1]), at_most=0.015)
 
 
