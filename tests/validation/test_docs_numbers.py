@@ -7,7 +7,10 @@ import pytest
 
 from snapdyn.analytic import transition_time, transition_time_with_overlap
 from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
+from snapdyn.validation.claims.extensions.heads import expected_diversity
 from snapdyn.validation.claims.maps import fall_onset
+from snapdyn.validation.claims.reproduction import figure6_threshold
+from snapdyn.validation.claims.small_data import spurious_prior
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 
@@ -66,3 +69,35 @@ def test_a_stored_counterexample_falls_far_below() -> None:
     assert instance.t_end is not None
     onset = fall_onset(instance.classes, instance.eta_Z / instance.eta_Y, np.geomspace(1, instance.t_end, 301))[1]
     assert f"a token falls at {onset:.2f}." in page("how_to/sweeps.md")
+
+
+def row(name: str, first: str) -> list[str]:
+    """Cells of the row of a page's table that begins with `first`."""
+    lines = (ROOT / "docs" / name).read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in lines if line.startswith(f"| {first} |")]
+    return line.removesuffix(" |").split(" | ")[1:]
+
+
+def test_tables_of_heads_and_of_the_threshold() -> None:
+    """Assert the tables against the law, at s = 0 close to it, and against descent with and without memory."""
+    name = "theory/heads_and_layer_norm.md"
+    for s, written in zip(row(name, "s"), row(name, "expected number of winners"), strict=True):
+        assert rounded(expected_diversity(np.array([4.0, 2.0, 1.0]), float(s) or 1e-3, 8)[0], written) == written
+    assert tuple(map(float, row(name, "eta_Y/eta_Z"))) == figure6_threshold.RATIOS
+    for first, entropies in (
+        ("T and batch infinite, zero start", figure6_threshold.descended(3, 1.0)),
+        ("the same, decoder retrained at each step", figure6_threshold.retrained(3, 1.0)),
+    ):
+        assert row(name, first) == [f"{entropy:.3f}" for entropy in entropies]
+
+
+def test_sequences_that_a_start_equals() -> None:
+    """Assert the numbers of sequences for one and two nats in training, and for four by the closed form at z = 0."""
+    pattern = r"as much as ([\d.]+) sequences per class, two as ([\d.]+),.*? some (\d+) by"
+    found = re.search(pattern, page("how_to/small_data.md"))
+    assert found
+    for nats, written in zip((1.0, 2.0), found.groups(), strict=False):
+        assert rounded(spurious_prior.equivalent(nats), written) == written
+    lowered = spurious_prior.expected_attention(3) / (0.75 * np.exp(4.0) + 0.25)
+    before, after = (spurious_prior.expected_attention(N) for N in (int(found[3]) - 5, int(found[3]) + 5))
+    assert after < lowered < before

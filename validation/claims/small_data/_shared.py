@@ -7,7 +7,7 @@ import numpy as np
 
 from snapdyn.dynamics import DataSet, SequenceClasses, data_set
 from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.language import Floats, Instance, Ints, Requirement
+from snapdyn.validation.claims.language import ZERO_START, Floats, Instance, Ints, Requirement
 
 SIZES = (1, 2, 3, 5, 2, 10, 1, 30, 100, 3, 1000)
 """Sequences per class, by the number of the instance."""
@@ -23,6 +23,22 @@ ANY_SEQUENCES = replace(
     eta_Y=(1.0, 1.0),
     shared_next_tokens=True,
     seq_len=(1, 10**4),
+)
+
+
+IN_TRAINING = replace(
+    ANY_SEQUENCES,
+    name="stored sequences in training",
+    num_classes=(2, 6),
+    num_common=(1, 12),
+    num_distinct=(1, 4),
+    ratio=(0.1, 10.0),
+    horizon=(10.0, 1e4),
+    uniform=True,
+    num_queries=(1, 1),
+    shared_next_tokens=False,
+    vocab_size=(2, 10**6),
+    seq_len=(1, 300),
 )
 
 
@@ -58,6 +74,17 @@ def stored(instance: Instance, seed: int = 0) -> DataSet:
     return data_set(source_of(instance), *arguments(instance)[2:], instance.number + seed)
 
 
+def three_sequences(classes: SequenceClasses) -> Instance:
+    """Three stored sequences per class of 20 tokens, at eta_Y = eta_Z = 1 until t = 2000."""
+    return Instance.of(data_set(classes, 3, 20, seed=1), 1.0, 1.0, 2000.0)
+
+
+def least_distinct_share(instance: Instance) -> float:
+    """Smallest share of really distinct tokens in a stored sequence."""
+    data = stored(instance)
+    return float((data.P @ (data.source.omega_size == 1).astype(float)).min())
+
+
 def log_absences(P: Any, next_token: Ints, sequences: Ints, length: int) -> Floats:
     """ln of the probability that the sequences of a next token lack a common token, (next tokens, C)."""
     labels, table = np.unique(next_token, return_inverse=True)[1], np.minimum(P.toarray(), 1.0)
@@ -74,3 +101,14 @@ A_COMMON_TOKEN = Requirement(
     "a common token", "tokens of several next tokens >= 1", lambda i: (source_of(i).omega_size > 1).sum(), at_least=1,
     defining=True,
 )  # fmt: skip
+ZERO = replace(ZERO_START, defining=True)
+A_SPURIOUS_TOKEN = Requirement(
+    "a spurious token", "spurious tokens in the data set >= 1", lambda i: len(stored(i).spurious), at_least=1,
+    defining=True,
+)  # fmt: skip
+MANY_DISTINCT = Requirement(
+    "really distinct tokens in every sequence",
+    "smallest share of really distinct tokens in a stored sequence >= 1/2",
+    least_distinct_share,
+    at_least=0.5,
+)

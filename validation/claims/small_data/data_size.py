@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from snapdyn.analytic import expected_spurious, expected_spurious_attention
-from snapdyn.dynamics import MeanField, SequenceClasses, data_set, integrate
+from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation.claims.language import (
-    ZERO_START,
     Claim,
     Instance,
     Ints,
@@ -25,12 +23,17 @@ from snapdyn.validation.claims.language import (
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
     A_COMMON_TOKEN,
+    A_SPURIOUS_TOKEN,
     ANY_SEQUENCES,
+    IN_TRAINING,
+    MANY_DISTINCT,
     STORED,
+    ZERO,
     arguments,
     log_absences,
     size_of,
     stored,
+    three_sequences,
 )
 from snapdyn.validation.claims.small_data.spurious_sign import early_rates
 from snapdyn.validation.grid import Grid
@@ -86,12 +89,6 @@ def largest_early_rate(instance: Instance) -> float:
     return float(rates[spurious].max() / np.abs(rates).max()) if spurious.any() and rates.any() else -1.0
 
 
-def least_distinct_share(instance: Instance) -> float:
-    """Smallest share of really distinct tokens in a stored sequence."""
-    data = stored(instance)
-    return float((data.P @ (data.source.omega_size == 1).astype(float)).min())
-
-
 def size_map(level: str) -> Map:
     """Expected number with 2 N over N, over N and the probability of one token that two classes share; T-1 = 20."""
     points = 25 if level == "full" else 13
@@ -111,17 +108,17 @@ def size_map(level: str) -> Map:
     )  # fmt: skip
 
 
-def three_sequences(classes: SequenceClasses) -> Instance:
-    """Three stored sequences per class of 20 tokens, at eta_Y = eta_Z = 1 until t = 2000."""
-    return Instance.of(data_set(classes, 3, 20, seed=1), 1.0, 1.0, 2000.0)
-
-
-ZERO = replace(ZERO_START, defining=True)
 SEEN = Requirement(
     "every common token is seen often enough",
     "q_n(l) sum_k r_k(l)/r_n(l) >= 1 for all common tokens l of n, r = -ln(1-P)",
     least_occurrence,
     at_least=1.0,
+)
+FALLS_EARLY = Requirement(
+    "every spurious token falls early",
+    "largest early rate of a spurious token over that of any token <= -0.01",
+    largest_early_rate,
+    at_most=-0.01,
 )
 CONDITIONS = (STORED, A_COMMON_TOKEN)
 
@@ -179,43 +176,14 @@ CLAIM = Claim(
             "attention on spurious tokens at the end over the start",
             "mean field",
             growth_of_attention,
-            replace(
-                ANY_SEQUENCES,
-                name="stored sequences in training",
-                num_classes=(2, 6),
-                num_common=(1, 12),
-                num_distinct=(1, 4),
-                ratio=(0.1, 10.0),
-                horizon=(10.0, 1e4),
-                uniform=True,
-                num_queries=(1, 1),
-                shared_next_tokens=False,
-                vocab_size=(2, 10**6),
-                seq_len=(1, 300),
-            ),
+            IN_TRAINING,
             conditions=(
                 ZERO,
                 STORED,
                 A_COMMON_TOKEN,
-                Requirement(
-                    "a spurious token",
-                    "spurious tokens in the data set >= 1",
-                    lambda instance: len(stored(instance).spurious),
-                    at_least=1,
-                    defining=True,
-                ),
-                Requirement(
-                    "every spurious token falls early",
-                    "largest early rate of a spurious token over that of any token <= -0.01",
-                    largest_early_rate,
-                    at_most=-0.01,
-                ),
-                Requirement(
-                    "really distinct tokens in every sequence",
-                    "smallest share of really distinct tokens in a stored sequence >= 1/2",
-                    least_distinct_share,
-                    at_least=0.5,
-                ),
+                A_SPURIOUS_TOKEN,
+                FALLS_EARLY,
+                MANY_DISTINCT,
             ),
             controls={"wrong theory: really distinct tokens": partial(growth_of_attention, distinct=True)},
             beyond={"no distinct tokens": three_sequences(equal_classes(3, 50))},
