@@ -14,6 +14,8 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -64,15 +66,23 @@ def entries(files: list[Path]) -> Iterator[dict[str, Any]]:
             yield {"property": 0, **entry, "kind": "true variant"}
 
 
+def planted_claim(entry: dict[str, Any]) -> Any:
+    """The claim of an entry, from its chapter imported again with the changed source, in this process."""
+    chapter, _, _ = entry["file"].partition("/")
+    for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.{chapter}.")]:
+        del sys.modules[name]
+    sys.meta_path.insert(0, Planted(entry["file"], entry["old"], entry["new"]))  # type: ignore[arg-type]
+    module = import_module(f"{PACKAGE}.{chapter}.{entry['claim'].replace('-', '_')}")
+    return replace(module.CLAIM, chapter=chapter)
+
+
 def examined(entry: dict[str, Any], stored: bool, full: bool) -> dict[str, Any]:
     """Plant one entry in this process, and say whether it is false and which level notices it."""
-    sys.meta_path.insert(0, Planted(entry["file"], entry["old"], entry["new"]))  # type: ignore[arg-type]
     from snapdyn.validation import engine, verdicts
-    from snapdyn.validation.claims import CLAIMS as REGISTER
     from snapdyn.validation.measured import SEED
     from snapdyn.validation.search.counterexamples import worst_cases
 
-    claim = REGISTER[entry["claim"]]
+    claim = planted_claim(entry)
     prop = claim.properties[entry["property"]]
     result = {**entry, "false": refuted(entry, claim), "quick": False, "full": False, "evaluations": 0, "how": ""}
     if not stored:
@@ -111,12 +121,10 @@ def examined(entry: dict[str, Any], stored: bool, full: bool) -> dict[str, Any]:
 
 def found_by_search(entry: dict[str, Any]) -> dict[str, Any]:
     """Look for an instance that refutes an entry: settings of the claim, then a search with a seed of its own."""
-    sys.meta_path.insert(0, Planted(entry["file"], entry["old"], entry["new"]))  # type: ignore[arg-type]
     from snapdyn.validation import engine
     from snapdyn.validation.attack import plain, simplified
-    from snapdyn.validation.claims import CLAIMS as REGISTER
 
-    claim = REGISTER[entry["claim"]]
+    claim = planted_claim(entry)
     prop = claim.properties[entry["property"]]
     for name, setting in {**prop.settings("cases"), **prop.settings("beyond")}.items():
         reading = prop.at(setting, name)
@@ -186,8 +194,7 @@ def main() -> int:
     chosen = [
         each for each in entries(options.files or sorted(HERE.glob("*.toml"))) if options.claim in (None, each["claim"])
     ]
-    import snapdyn.dynamics
-    import snapdyn.validation.register  # noqa: F401
+    import_module(PACKAGE)  # once, before the processes start
 
     results = []
     if options.find:
