@@ -1,7 +1,7 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
 # make check: set up, style, types, layers, fast tests of the folders that have changed (tests/changed.py says which).
-# make test: style, types, layers and the tests.   make test-all: long tests, a plain installation, the lowest versions and
-# the site as well.
+# make test: style, types, layers, the fast tests and the verdict of each claim.   make test-all: slow and long tests, a
+# plain installation, the lowest versions and the site as well.
 # make full: register and figures at the full level, figures of every preset, all fits: hours.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.
 # make test-wheel: the wheel in every Python that is present.   make test-lowest: lowest versions of dependencies.
@@ -33,7 +33,7 @@ check: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow" $$($(BIN)/python tests/changed.py)
 
 test: lint
-	$(BIN)/python -m pytest -n auto -m "not long"
+	$(BIN)/python -m pytest -n auto -m "not slow or register"
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
 
 fuzz: SEED ?= 1
@@ -55,7 +55,7 @@ docs: setup
 	@echo 'The site is build/site/index.html'
 
 test-all: test test-plain test-lowest docs
-	$(BIN)/python -m pytest -n auto -m long
+	$(BIN)/python -m pytest -n auto -m "slow and not register"
 
 full: setup
 	$(BIN)/snapdyn validate --level full

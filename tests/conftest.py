@@ -13,7 +13,7 @@ from snapdyn.figures import FIGURES
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}
 LONGEST_FIXTURE = 1800.0  # seconds, in place of the limit of other tests (pyproject.toml)
-# Figures whose tests `make test` runs; those of others are long.
+# Figures whose tests are slow; those of others are long.
 SHORT_FIGURES = {"3", "4", "8", "9", "10"}
 
 
@@ -60,6 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("long")
         if item.get_closest_marker("long"):
             item.add_marker("slow")
+        if item.path.name == "test_register.py" and not item.get_closest_marker("long"):
+            item.add_marker("register")
         if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("slow")
             item.add_marker(pytest.mark.timeout(LONGEST_FIXTURE))

@@ -45,7 +45,7 @@ def covers(result: Fit, truth: dict[str, float]) -> list[bool]:
     return [intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
     """Assert that of 20 intervals of 90 % at least 69.9 % contain each rate: 3 binomial standard deviations.
@@ -315,6 +315,7 @@ def test_more_records_see_more_and_every_value_counts() -> None:
         assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_a_bump_of_a_tenth_is_rejected() -> None:
     """Assert that a smooth misfit of 10 % of the change is rejected at 8 records of 16 seeds, and the trace is not."""
