@@ -29,8 +29,8 @@ from snapdyn.validation.grid import Grid
 
 LEAD = 1e-3  # smallest difference of ln P of two tokens that are not a tie
 DOMAIN = replace(
-    SEVERAL, name="classes with LayerNorm", num_classes=(2, 4), num_common=(1, 3), num_distinct=(1, 4), num_queries=(1, 2),
-    vocab_size=(2, 10**4), ratio=(1e-2, 10.0), horizon=(1.0, 1e3), eta_Y=(1.0, 1.0),
+    SEVERAL, name="classes with LayerNorm", num_classes=(2, 4), num_common=(1, 3), num_distinct=(1, 4),
+    num_queries=(1, 2), vocab_size=(2, 10**4), ratio=(1e-2, 10.0), horizon=(1.0, 1e3), eta_Y=(1.0, 1.0),
 )  # fmt: skip
 
 
