@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Attacked:
         The instance of `worst` in a few words; without `worst`, the reason.
     instance : dict or None
         Entries of the instance of `worst`.
+    needs : dict of str to dict
+        By the name of a condition, entries of an instance on which the statement fails without this condition alone.
     counterexample : dict or None
         Entries of the simplified instance on which the statement fails; None where it never fails.
     confirmed : bool
@@ -75,6 +77,7 @@ class Attacked:
     worst: Measured | None
     place: str
     instance: dict[str, Any] | None = None
+    needs: dict[str, dict[str, Any]] = field(default_factory=dict)
     counterexample: dict[str, Any] | None = None
     confirmed: bool = False
     nan_message: str = ""
@@ -144,6 +147,7 @@ def attacked(entry: Claim, number: int, budget: float, seed: int, until: float =
             worst,
             place,
             plain(instance),
+            {name: plain(case.instance) for name, case in found.needs.items()},
             nan_message=found.nan_message,
             cut=found.cut,
         )
@@ -212,21 +216,19 @@ def store(found: Attacked, folder: Path, seed: int) -> Path:
 def store_worst(found: Sequence[Attacked], folder: Path) -> None:
     """Write the worst cases of properties into the file of a folder that every later search tries first.
 
-    Entries of other properties stay. A search has tried the stored case of its property, so its own is not better.
+    With them go instances that show that a condition is needed: a search would notice that it has been dropped.
+    Entries of other properties stay. A search has tried the stored cases of its property, so its own are not better.
     """
     path = folder / WORST
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    new = [
-        {
-            "claim": each.claim,
-            "property": each.name,
-            "value": json_number(each.worst.value),
-            "bound": json_number(each.worst.bound),
-            "instance": each.instance,
-        }
-        for each in found
-        if each.worst is not None and each.worst.holds
-    ]
+    new: list[dict[str, Any]] = []
+    for each in found:
+        if each.worst is None or not each.worst.holds:
+            continue
+        of = {"claim": each.claim, "property": each.name}
+        numbers = {"value": json_number(each.worst.value), "bound": json_number(each.worst.bound)}
+        new.append({**of, **numbers, "instance": each.instance})
+        new += [{**of, "needs": name, "instance": instance} for name, instance in each.needs.items()]
     names = {(each["claim"], each["property"]) for each in new}
     entries = [each for each in kept if (each["claim"], each["property"]) not in names] + new
     entries.sort(key=lambda each: (each["claim"], each["property"]))

@@ -132,6 +132,8 @@ class Examination:
         Smallest `Measured.slack` inside the conditions.
     worst_outside : Case or None
         Smallest `Measured.slack` outside the conditions.
+    needs : dict of str to Case
+        By the name of a condition, the worst instance on which the statement fails and this condition alone is not met.
     controls : dict of str to Control
         Results of the wrong theories, by name.
     """
@@ -145,6 +147,7 @@ class Examination:
     fails_outside: int = 0
     worst: Case | None = None
     worst_outside: Case | None = None
+    needs: dict[str, Case] = field(default_factory=dict)
     controls: dict[str, Control] = field(default_factory=dict)
 
     @property
@@ -183,6 +186,10 @@ class Examination:
         self.outside += 1
         self.fails_outside += not measured.holds
         self.worst_outside = worst
+        if len(reading.unmet) == 1 and not measured.holds:
+            alone = reading.unmet[0].name
+            if alone not in self.needs or measured.slack < self.needs[alone].measured.slack:
+                self.needs[alone] = Case(measured, instance)
         return None
 
 

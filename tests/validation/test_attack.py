@@ -96,3 +96,21 @@ def test_the_worst_case_of_a_search_is_tried_first_by_the_next(tmp_path) -> None
     assert after.worst.instance is stored
     outside = replace(stored, vocab_size=10**13)
     assert examine(prop, 1, 6, known=[outside]).worst.measured == alone.worst.measured
+
+
+def test_a_condition_that_is_needed_is_remembered(tmp_path) -> None:
+    """Assert that a search without the condition meets the stored instance at once, and falls."""
+    few = sd.validation.Requirement("few", "x <= 0.5", lambda p: p["x"], at_most=0.5)
+    box = sd.Box(x=(0.0, 1.0), y=(0.0, 1.0))
+    prop = sd.Property(
+        "x", "arithmetic", lambda p: sd.Measured(p["x"], at_most=0.5), box, (few,), evaluations=(30, 30), directed=False
+    )
+    found = attacked(claim_of(properties=prop), 0, 1.0, seed=5)
+    assert found.worst.holds
+    assert set(found.needs) == {"few"}
+    assert found.needs["few"]["x"] > 0.5
+    store_worst([found], tmp_path)
+    entries = json.loads((tmp_path / "worst.json").read_text())
+    assert [each.get("needs") for each in entries] == [None, "few"]
+    after = examine(replace(prop, conditions=()), 1, 6, known=[entries[1]["instance"]])
+    assert not after.worst.measured.holds

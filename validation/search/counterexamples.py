@@ -92,7 +92,10 @@ def _stored(register: Register) -> tuple[Any, ...]:
 
 
 def worst_cases(claim: str, property_name: str) -> tuple[Any, ...]:
-    """Instances of the register in use on which a property came nearest to its bound in any search, none or a few."""
+    """Instances of the register in use that a search of a property tries first.
+
+    On these it came nearest to its bound in any search, or it fails without one of its conditions.
+    """
     return _worst(register_in_use()).get((claim, property_name), ())
 
 
