@@ -28,6 +28,7 @@ from snapdyn.validation.search.instance import Instance
 PER_MINUTE = 0.65
 # Evaluations that simplifying a counterexample may take.
 SHRINK_BUDGET = 300
+LONGEST_ENTRY = 20_000  # characters of a stored instance
 # Integrator of `Instance.solver` that a counterexample must survive; no flow is run by it otherwise.
 SECOND_SOLVER = "Radau"
 
@@ -217,7 +218,8 @@ def store_worst(found: Sequence[Attacked], folder: Path) -> None:
     """Write the worst cases of properties into the file of a folder that every later search tries first.
 
     With them go instances that show that a condition is needed: a search would notice that it has been dropped.
-    Entries of other properties stay. A search has tried the stored cases of its property, so its own are not better.
+    Entries of other properties stay, and those of very many classes are left out. A search has tried the stored cases
+    of its property, so its own are not better.
     """
     path = folder / WORST
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
@@ -232,4 +234,5 @@ def store_worst(found: Sequence[Attacked], folder: Path) -> None:
     names = {(each["claim"], each["property"]) for each in new}
     entries = [each for each in kept if (each["claim"], each["property"]) not in names] + new
     entries.sort(key=lambda each: (each["claim"], each["property"]))
-    write_text(path, "[\n" + ",\n".join(json.dumps(each) for each in entries) + "\n]\n")
+    lines = [line for line in map(json.dumps, entries) if len(line) <= LONGEST_ENTRY]
+    write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
