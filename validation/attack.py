@@ -28,7 +28,7 @@ from snapdyn.validation.search.instance import Instance
 PER_MINUTE = 0.65
 # Evaluations that simplifying a counterexample may take.
 SHRINK_BUDGET = 300
-LONGEST_ENTRY = 20_000  # characters of a stored instance
+LONGEST_ENTRY = 5_000  # characters of a stored instance
 # Integrator of `Instance.solver` that a counterexample must survive; no flow is run by it otherwise.
 SECOND_SOLVER = "Radau"
 
