@@ -189,7 +189,7 @@ def main() -> int:
     parser.add_argument("--without-stored", action="store_true", help="searches do not know the stored worst cases")
     parser.add_argument("--quick", action="store_true", help="leave level full out")
     parser.add_argument("--find", action="store_true", help="look for refuting instances of the entries without one")
-    parser.add_argument("--json", type=Path, help="write the results into this file")
+    parser.add_argument("--json", type=Path, help="append each result to this file, a line of JSON each")
     options = parser.parse_args()
     chosen = [
         each for each in entries(options.files or sorted(HERE.glob("*.toml"))) if options.claim in (None, each["claim"])
@@ -203,6 +203,9 @@ def main() -> int:
     with multiprocessing.get_context("fork").Pool(options.jobs, maxtasksperchild=1) as pool:
         for done in pool.imap_unordered(safely, tasks):
             results.append(done)
+            if options.json:
+                with options.json.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(done) + "\n")
             print(f"\r{len(results)} of {len(chosen)}", end="", file=sys.stderr, flush=True)
             if options.find:
                 given = {
@@ -210,8 +213,6 @@ def main() -> int:
                 }
                 print(json.dumps(given))
     print(file=sys.stderr)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     if options.find:
         return 0
     wrong = [each for each in results if "trouble" in each or (each["false"] is False and each["kind"] not in TRUE)]
