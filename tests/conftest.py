@@ -74,6 +74,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests' finished claims out of the user's cache folder, and the user's terminal out of the output."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its jobs in the background ignore Ctrl-C
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SNAPDYN_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):

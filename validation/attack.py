@@ -231,6 +231,8 @@ def store_worst(found: Sequence[Attacked], folder: Path) -> None:
         numbers = {"value": json_number(each.worst.value), "bound": json_number(each.worst.bound)}
         new.append({**of, **numbers, "instance": each.instance})
         new += [{**of, "needs": name, "instance": instance} for name, instance in each.needs.items()]
+    if not new:
+        return
     names = {(each["claim"], each["property"]) for each in new}
     entries = [each for each in kept if (each["claim"], each["property"]) not in names] + new
     entries.sort(key=lambda each: (each["claim"], each["property"]))
