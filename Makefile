@@ -1,6 +1,6 @@
 # make report: set up what it needs, run the main job, write report/index.html. Other targets set up what they need as well.
 # make check: set up, style, types, layers, fast tests of the folders that have changed (tests/changed.py says which).
-# make test: style, types, layers, the fast tests and the verdict of each claim.   make test-all: slow and long tests, a
+# make test: style, types, layers, the fast tests and verdicts of claims.   make test-all: slow and long tests, a
 # plain installation, the lowest versions and the site as well.
 # make full: register and figures at the full level, figures of every preset, all fits: hours.
 # make test-plain: fast tests of what a plain `pip install .` gives, in an environment without extras.

@@ -24,6 +24,9 @@ REQUIRED = {f"lemma{number}" for number in range(1, 19)} | {
     "insight-a", "insight-b", "insight-c", "residual", "positional-prior", "initial-prior", "conservation", "clock",
 }  # fmt: skip
 
+# Claims whose check takes a quarter of a minute or more: `make test-all` and `make report` check them.
+LONG = {"figure6", "theorem3-bounds", "theorem3-gain", "adam-orders", "adam-end", "slow-attention"}
+
 
 def test_the_register_is_whole() -> None:
     """Assert every statement of the paper, and five headlines in order, where print fails or needs conditions.
@@ -46,7 +49,7 @@ def test_the_register_is_whole() -> None:
 @pytest.mark.parametrize(
     "id_",
     [
-        pytest.param(id_, id=f"{entry.chapter}/{id_}", marks=[pytest.mark.long] * (id_ == "figure6"))
+        pytest.param(id_, id=f"{entry.chapter}/{id_}", marks=[pytest.mark.long] * (id_ in LONG))
         for id_, entry in CLAIMS.items()
     ],
 )
