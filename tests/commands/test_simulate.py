@@ -177,14 +177,3 @@ def test_an_unstable_path_is_named(last: float, said: str, tmp_path: Path, capsy
     shown = capsys.readouterr().err
     assert said in shown
     assert bool(shown) == bool(said)
-
-
-def test_a_run_may_use_the_systems_of_a_register(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that --register runs the files of a folder first: its system is a kind of run files."""
-    register = Path(snapdyn.__file__).parents[2] / "examples" / "registers" / "template"
-    file = tmp_path / "run.toml"
-    file.write_text('[system]\nkind = "Margin"\neta = 2.0\n[run]\nfirst = 1.0\nlast = 10.0\n')
-    assert main(["simulate", str(file)]) == 2
-    assert "Margin" in sentence(capsys)
-    assert main(["simulate", str(file), "--register", str(register)]) == 0
-    assert snapdyn.load(tmp_path / "run.nc").t[-1] == 10.0

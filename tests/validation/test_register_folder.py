@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from snapdyn import load as load_trajectory
 from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
 from snapdyn.validation import CLAIMS, FINDINGS
@@ -220,3 +221,16 @@ def test_a_folder_without_a_register(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "expected a folder with register.toml" in sentence(capsys)
     with pytest.raises(InputError, match="registers/template"):
         read_register(tmp_path)
+
+
+def test_a_run_may_use_the_systems_of_a_register(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert that --register runs the files of a folder first: its system is a kind of run files."""
+    with (folder / "squares.py").open("a") as file:
+        file.write("import sympy\nx = sympy.Symbol('x')\n")
+        file.write("sd.register(sd.System.from_sympy('DecayOfSquares', {x: 1.0}, {x: -(x**2)}))\n")
+    run = folder / "run.toml"
+    run.write_text('[system]\nkind = "DecayOfSquares"\n[run]\nfirst = 1.0\nlast = 10.0\n')
+    assert main(["simulate", str(run)]) == 2
+    assert "DecayOfSquares" in sentence(capsys)
+    assert main(["simulate", str(run), "--register", str(folder)]) == 0
+    assert load_trajectory(folder / "run.nc").observable("x")[-1] == pytest.approx(1 / 11, rel=1e-6)
