@@ -214,12 +214,12 @@ def store(found: Attacked, folder: Path, seed: int) -> Path:
     return path
 
 
-def store_worst(found: Sequence[Attacked], folder: Path) -> None:
+def store_worst(found: Sequence[Attacked], folder: Path) -> int:
     """Write the worst cases of properties into the file of a folder that every later search tries first.
 
     With them go instances that show that a condition is needed: a search would notice that it has been dropped.
-    Entries of other properties stay, and those of very many classes are left out. A search has tried the stored cases
-    of its property, so its own are not better.
+    Entries of other properties stay. A search has tried the stored cases of its property, so its own are not better.
+    Returns the number of entries that are left out, since their instances have too many classes and tokens for a file.
     """
     path = folder / WORST
     kept = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
@@ -232,9 +232,10 @@ def store_worst(found: Sequence[Attacked], folder: Path) -> None:
         new.append({**of, **numbers, "instance": each.instance})
         new += [{**of, "needs": name, "instance": instance} for name, instance in each.needs.items()]
     if not new:
-        return
+        return 0
     names = {(each["claim"], each["property"]) for each in new}
     entries = [each for each in kept if (each["claim"], each["property"]) not in names] + new
     entries.sort(key=lambda each: (each["claim"], each["property"]))
     lines = [line for line in map(json.dumps, entries) if len(line) <= LONGEST_ENTRY]
     write_text(path, "[\n" + ",\n".join(lines) + "\n]\n")
+    return len(entries) - len(lines)

@@ -122,6 +122,8 @@ class Examination:
         would take too long, are counted here wherever they lie.
     not_numbers : list of str
         What is wrong where the measure, or that of a wrong theory, gave NaN: a sentence per instance.
+    too_long : str
+        Why an instance would take too long; empty where none would.
     cut : bool
         Whether the time was over before the budget.
     outside : int
@@ -142,6 +144,7 @@ class Examination:
     fails: int = 0
     undecided: int = 0
     not_numbers: list[str] = field(default_factory=list)
+    too_long: str = ""
     cut: bool = False
     outside: int = 0
     fails_outside: int = 0
@@ -167,7 +170,8 @@ class Examination:
             self.not_numbers.append(str(error))
             self.undecided += 1
             return None
-        except Unaffordable:
+        except Unaffordable as error:
+            self.too_long = str(error)
             self.undecided += 1
             return None
         inside, measured = not reading.unmet, reading.measured
@@ -275,8 +279,8 @@ def examine(prop: Property, budget: int, seed: int, until: float = math.inf, kno
             push(violation, domain, start, max(pushed // len(starts), 1), entropy)
     except _TimeIsOver:
         found.cut = True
-    if not found.tried and found.not_numbers:
-        raise InputError(found.not_numbers[0])
+    if not found.tried and (found.not_numbers or found.too_long):
+        raise InputError(found.too_long or found.not_numbers[0])
     return found
 
 

@@ -254,7 +254,7 @@ def _add_search(entry: Claim, prop: Property, evidence: Evidence) -> None:
     measured, instance = found.worst.measured, found.worst.instance
     evidence.numbers.setdefault(prop.name, measured.value)
     loose = 0 < measured.excess < 1 / TIGHT and prop.directed
-    remark = f"; the bound is {1 / measured.excess:.2g} times the worst ever found" if loose else ""
+    remark = f"; the bound is {1 / measured.excess:.2g} times the worst found" if loose else ""
     some = (
         f"fails on {found.fails} of {found.tried} instances, worst"
         if found.fails

@@ -84,8 +84,8 @@ def attack(
             show(f"{each.claim}, {each.name}: {json.dumps(each.counterexample)}")
             if each.confirmed and store:
                 say(f"stored {str(adversary.store(each, store, seed))!r}; add the mechanism to this file")
-    if store:
-        adversary.store_worst(found, store)
+    if store and (large := adversary.store_worst(found, store)):
+        say(f"{large} worst cases are not stored: their instances are too large")
     count, seconds = sum(each.evaluations for each in found), time.perf_counter() - started
     show(f"{len(found)} properties, {count} measurements ({count / seconds:.0f} a second), {fallen} fall")
     cut = sum(each.cut for each in found)

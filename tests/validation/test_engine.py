@@ -7,6 +7,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn import analytic
+from snapdyn.core.memory import Unaffordable
 from snapdyn.validation.attack import attacked
 from snapdyn.validation.engine import DIRECTED_SHARE, FIRST_LOOK, examine, push
 from snapdyn.validation.measured import SEED
@@ -286,10 +287,21 @@ def test_pushing_gets_further_than_drawing() -> None:
     assert 10 < len(evaluated) <= 150
 
 
-@pytest.mark.parametrize(("bound", "words"), [(1.0, ""), (3.0, "; the bound is 3 times the worst ever found")])
+@pytest.mark.parametrize(("bound", "words"), [(1.0, ""), (3.0, "; the bound is 3 times the worst found")])
 def test_a_loose_bound_says_so(bound: float, words: str) -> None:
     """Assert that a bound far from the worst number is named with the factor, and a tight one is not."""
     box = sd.Box(x=(0.0, 1.0))
     prop = sd.Property("x", "arithmetic", lambda p: sd.Measured(p["x"], at_most=bound), box, evaluations=(20, 20))
     (check,) = [each for each in searched(prop).checks if each.role == "statement"]
     assert check.name.endswith(f"instances{words}")
+
+
+def test_a_search_whose_instances_all_take_too_long_says_why() -> None:
+    """Assert the estimate as the reason, not a domain without instances."""
+
+    def endless(instance: Instance) -> sd.Measured:
+        raise Unaffordable("expected at most 1e9 evaluations, received an estimate of 1e12; use fewer classes")
+
+    prop = sd.Property("p", "r", endless, sd.Family("weak"), evaluations=(5, 5), directed=False)
+    with pytest.raises(sd.InputError, match="an estimate of 1e12"):
+        examine(prop, 5, 1)

@@ -393,6 +393,7 @@ def _free_numbers(instance: Instance) -> tuple[Ints, Ints]:
 
 
 def _count(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
+    """Number of classes or tokens in a range, mostly near its smallest; see `FEW`."""
     low, high = bounds
     if high - low <= FEW or rng.random() < 0.75:
         return int(rng.integers(low, min(high, low + FEW) + 1))
