@@ -25,16 +25,19 @@ unexport PYTHONDONTWRITEBYTECODE
 # pip does not compile, since the first import does, and many modules are never imported.
 INSTALL := install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: report check test docs fuzz attack planted full test-all test-plain test-wheel test-lowest lint bench setup clean
+.PHONY: report check test docs fuzz attack planted full test-all test-plain test-wheel test-lowest lint plain-kernels bench setup clean
 report: setup
 	$(BIN)/snapdyn report --out report
 
 check: lint
 	$(BIN)/python -m pytest -q -n auto -m "not slow" $$($(BIN)/python tests/changed.py)
 
-test: lint
+test: setup
+	$(MAKE) -j 2 lint plain-kernels
 	$(BIN)/python -m pytest -n auto -m "not slow or register"
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/dynamics -m kernel
+
+plain-kernels: setup
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q tests/dynamics -m kernel
 
 fuzz: SEED ?= 1
 fuzz: setup

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.validation.measured import Evidence, Measured
+from snapdyn.validation.measured import Evidence, Measured, NoNumber
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Property, Requirement
 from snapdyn.validation.register import Claim
@@ -47,6 +47,7 @@ __all__ = [
     "Line",
     "Map",
     "Measured",
+    "NoNumber",
     "Order",
     "Picture",
     "Property",

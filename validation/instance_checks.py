@@ -23,7 +23,6 @@ from snapdyn.validation.register import Claim
 from snapdyn.validation.results import counted
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.instance import Instance, require_dense
-from snapdyn.validation.search.instance_runs import FAILURE
 from snapdyn.validation.tables import latex_comparison, latex_id, latex_text, latex_words
 
 Status = Literal["fails", "undecided", "outside", "holds", "not applicable"]
@@ -539,12 +538,12 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
         reasons += [f"it requires {_in_words(unmet)}"] if unmet else []
         status, reason = "outside", "; ".join(reasons)
         if measured is not None:
-            reason += f". There {'it holds all the same' if measured.holds else 'it fails'}: {numbers}"
+            there = "it holds all the same" if measured.holds else "it fails"
+            reason += f". There {there if measured.decided else 'the number decides nothing'}: {numbers}"
         if entry.under_rules and any(condition.name == GRADIENT_DESCENT.name for condition in unmet):
             reason += f". {entry.under_rules}"
     elif measured is None:
-        failure = given.runs.get(FAILURE, "its solver gave up") if isinstance(given, Instance) else "no number"
-        status, reason = "undecided", trouble or f"the run failed ({failure})"
+        status, reason = "undecided", trouble or reading.reason
     else:
         status = "undecided" if not measured.decided else "holds" if measured.holds else "fails"
         several = isinstance(prop.domain, Box) and len({str(each.domain) for each in entry.properties}) > 1

@@ -17,6 +17,10 @@ LEVELS = ("quick", "full")
 REQUIRED = {"<=": "must be at most", ">=": "must be at least"}
 
 
+class NoNumber(Exception):
+    """A measure has no number on an instance; the message says why: "the run failed (its solver gave up)"."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """A number that was measured, and the bound that it must keep.

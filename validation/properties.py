@@ -11,7 +11,7 @@ from typing import Any
 from snapdyn.core.errors import InputError, flag, function, instance, list_of, pair, shown, text, whole
 from snapdyn.core.memory import Unaffordable
 from snapdyn.dynamics.files.user_files import described
-from snapdyn.validation.measured import Measured, Role
+from snapdyn.validation.measured import Measured, NoNumber, Role
 from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
@@ -86,11 +86,14 @@ class Reading:
         failed.
     measurable : bool
         Whether all defining conditions are met.
+    reason : str
+        Why the measure has no number; empty where it has one, and where none was asked for.
     """
 
     conditions: list[Measured]
     measured: Measured | None
     measurable: bool
+    reason: str = ""
 
     @property
     def unmet(self) -> list[Measured]:
@@ -233,28 +236,37 @@ class Property:
                 return Reading(conditions, None, measurable=False)
         if not beyond and not all(condition.holds for condition in conditions):
             return Reading(conditions, None, measurable=True)
-        return Reading(conditions, self.number(instance, self.measure, name), measurable=True)
+        try:
+            return Reading(conditions, self._number(instance, self.measure, name), measurable=True)
+        except NoNumber as reason:
+            return Reading(conditions, None, measurable=True, reason=str(reason))
 
     def number(self, instance: Any, measure: Measure, name: str = "") -> Measured | None:
-        """Number of `measure`, the property's own or that of a wrong theory; raises as `at` does.
+        """Number of `measure`, the property's own or that of a wrong theory, or None; raises as `at` does."""
+        try:
+            return self._number(instance, measure, name)
+        except NoNumber:
+            return None
 
-        None is returned where the margin is not a number (infinity against infinity) or the numerical error is
-        infinite.
-        """
+    def _number(self, instance: Any, measure: Measure, name: str) -> Measured:
+        """The number; NoNumber where the measure gives none or where the number decides nothing."""
         try:
             measured = measure(instance)
-        except Unaffordable:
+        except (Unaffordable, NoNumber):
             raise
         except Exception as error:  # whatever the code of a claim raises
             raise self._refused(self.name, measure, error, instance, name) from error
         if not isinstance(measured, Measured):
             if measured is None:
-                return None
+                raise NoNumber("the measure gives no number here")
             raise self._refused(self.name, measure, type(measured).__name__, instance, name)
         if math.isnan(measured.value) or math.isnan(measured.bound) or not measured.error >= 0:
             raise NotANumber(str(self._refused(self.name, measure, "NaN", instance, name)))
-        decided = math.isfinite(measured.error) and not math.isnan(measured.margin)
-        return measured if decided else None
+        if math.isnan(measured.margin):  # infinity against infinity
+            raise NoNumber("the number and its bound are infinite")
+        if math.isinf(measured.error):
+            raise NoNumber("the numerical error is infinite")
+        return measured
 
     def with_rounding(self, instance: Any, measured: Measured) -> Measured:
         """The number with the error that rounding makes in it: `ROUNDINGS` times its change on `disturbed`.

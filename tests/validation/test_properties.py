@@ -83,3 +83,18 @@ def test_odd_arguments_are_refused_in_one_line(name: str) -> None:
     with pytest.raises(sd.InputError, match=r"^expected .*received") as caught:
         WRONG[name]()
     assert str(caught.value).isprintable()
+
+
+def test_a_measure_says_why_it_has_no_number() -> None:
+    """Assert that a reading carries the reason, and that a wrong theory without a number is no number."""
+
+    def fails(i: object) -> sd.Measured:
+        raise sd.validation.NoNumber("the run failed (at t = 3)")
+
+    prop = sd.Property(
+        "n", "mean field", fails, cases={"a": instance()}, controls={"wrong theory: none": lambda i: None}
+    )
+    assert prop.at(instance()).reason == "the run failed (at t = 3)"
+    assert prop.at(instance()).measured is None
+    assert prop.number(instance(), prop.measure) is None
+    assert prop.number(instance(), prop.controls["wrong theory: none"]) is None

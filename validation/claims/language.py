@@ -30,7 +30,7 @@ from snapdyn.validation.dense_algebra import (
     spectral_norm,
     zeta_products,
 )
-from snapdyn.validation.measured import Measured
+from snapdyn.validation.measured import Measured, NoNumber
 from snapdyn.validation.pictures import Line, Map, Picture
 from snapdyn.validation.properties import Measure, Property, Requirement
 from snapdyn.validation.register import Claim, Headline
@@ -54,7 +54,7 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.instance_runs import flow, limited, most_evaluations, noise, resolution
+from snapdyn.validation.search.instance_runs import flow, limited, most_evaluations, noise, resolution, succeeded
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [
@@ -98,6 +98,7 @@ __all__ = [
     "Map",
     "Measure",
     "Measured",
+    "NoNumber",
     "Picture",
     "Property",
     "Requirement",
@@ -118,5 +119,6 @@ __all__ = [
     "runs_on_rung",
     "spectral_norm",
     "standard_error",
+    "succeeded",
     "zeta_products",
 ]

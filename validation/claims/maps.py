@@ -48,7 +48,7 @@ def rates_map(level: str, prop: Property, name: str, threshold: float) -> Map:
     grid = Grid(
         {"vocab_size": sizes.astype(int), "eta_Z": ratios},
         partial(replace, stored, eta_Y=1.0, t_end=1e4),
-        lambda instance: number.value if (number := prop.measure(instance)) else None,
+        lambda instance: number.value if (number := prop.number(instance, prop.measure)) else None,
     )
     title, line = f"{prop.name}, classes of {name}", _printed_ratio(sizes)
     return Map.over(title, ("eta_Z/eta_Y", "V"), prop.name, grid, threshold, [line], scale="linear")
@@ -123,7 +123,7 @@ def decoder_map(prop: Property, title: str, full: bool, axes: tuple[str, str] = 
     grid = Grid(
         {name: AXES[name][1](25 if full else 13) for name in reversed(axes)},
         partial(replace, base),
-        lambda instance: -number.margin if (number := prop.measure(instance)) else None,
+        lambda instance: -number.margin if (number := prop.number(instance, prop.measure)) else None,
     )
     labels = AXES[axes[0]][0], AXES[axes[1]][0]
     return Map.over(title, labels, f"{prop.name}, less its bound", grid, 0.0, scale="linear")

@@ -16,6 +16,7 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
 from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.measured import NoNumber
 from snapdyn.validation.rungs.run import (
     EXACT,
     FINITE_LENGTH,
@@ -29,7 +30,6 @@ from snapdyn.validation.search.instance import Instance
 
 # A dense Jacobian pays up to this number of state values.
 SMALL = 300
-FAILURE = "why the first flow failed"  # key of `Instance.runs`
 MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
 
 
@@ -63,14 +63,14 @@ def most_evaluations(size: int, compiled: bool) -> int:
 
 
 def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[float, Floats], Floats]:
-    """Rate in Python that raises RuntimeError after `most_evaluations`, for scipy's solvers, which have no limit."""
+    """Rate in Python that raises NoNumber after `most_evaluations`, for scipy's solvers, which have no limit."""
     allowed, made = most_evaluations(size, compiled=False), 0
 
     def counted(t: float, state: Floats) -> Floats:
         nonlocal made
         made += 1
         if made > allowed:
-            raise RuntimeError(f"it was stopped after {allowed} evaluations of its rate, the most that are allowed")
+            raise NoNumber(f"the run was stopped after {allowed} evaluations of its rate, the most that are allowed")
         return rate(t, state)
 
     return counted
@@ -82,7 +82,7 @@ def flow(
     saves: int = 60,
     residual: bool = False,
     **options: Any,
-) -> Trajectory | None:
+) -> Trajectory:
     """Run an instance to t_end; a run that was made before with the same arguments is returned again.
 
     Parameters
@@ -101,16 +101,34 @@ def flow(
 
     Returns
     -------
-    Trajectory or None
-        None if the solver fails, if the attention vectors are linearly dependent, which the modified decoder does not
-        allow, for finite sequences with the residual connection, or for sequences too short for the correction of the
-        rung: a search counts such an instance as undecided.
+    Trajectory
+        The run.
+
+    Raises
+    ------
+    NoNumber
+        The solver fails, the attention vectors are linearly dependent, which the modified decoder does not allow, the
+        sequences are finite beside a residual connection, or too short for the correction of the rung. A search counts
+        such an instance as undecided.
     """
     key = (rung, saves, residual, *sorted(options.items()))
     if key not in instance.runs:
-        instance.runs[key] = _run(instance, rung, saves, residual, options)
-    found: Trajectory | None = instance.runs[key]
+        try:
+            instance.runs[key] = _run(instance, rung, saves, residual, options)
+        except NoNumber as reason:
+            instance.runs[key] = reason
+    found: Trajectory | NoNumber = instance.runs[key]
+    if isinstance(found, NoNumber):
+        raise found
     return found
+
+
+def succeeded(run: Trajectory) -> Trajectory:
+    """Give back a run that has reached its last time; raise NoNumber with the reason of another one."""
+    not_interrupted([run])
+    if not run.success:
+        raise NoNumber(f"the run failed ({run.message})")
+    return run
 
 
 def _run(
@@ -119,21 +137,21 @@ def _run(
     saves: int,
     residual: bool,
     options: dict[str, Any],
-) -> Trajectory | None:
+) -> Trajectory:
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, saves)
     if instance.rules:
         return _run_of_rules(instance, rung, times, residual, options)
-    dependent = rung == EXACT and instance.eigenvalues[0] <= 1e-12
-    if dependent or (residual and instance.seq_len is not None):
-        return None
+    if rung == EXACT and instance.eigenvalues[0] <= 1e-12:
+        raise NoNumber("attention vectors are linearly dependent, and the modified decoder inverts their products")
+    if residual and instance.seq_len is not None:
+        raise NoNumber("the residual connection has no correction of finite length")
     finite = rung == MEAN_FIELD and instance.seq_len is not None
     arguments = {"seq_len": instance.seq_len} if finite else {"residual": residual} if rung == MEAN_FIELD else {}
     wanted = FINITE_LENGTH if finite else rung
     try:
         system = system_on_rung(wanted, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments)
     except NotApplicable as error:  # sequences too short for the correction: the statement may require infinite ones
-        instance.runs.setdefault(FAILURE, str(error))
-        return None
+        raise NoNumber(str(error)) from error
     # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
     # a Jacobian from differences never ends where logits are rounding.
     chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
@@ -156,23 +174,18 @@ def _run(
     try:
         return whole_run(system, times, **chosen)
     except RuntimeError as error:
-        instance.runs.setdefault(FAILURE, str(error))
-        return None
+        raise NoNumber(f"the run failed ({error})") from error
 
 
-def _run_of_rules(
-    instance: Instance, rung: str, times: Floats, residual: bool, options: dict[str, Any]
-) -> Trajectory | None:
+def _run_of_rules(instance: Instance, rung: str, times: Floats, residual: bool, options: dict[str, Any]) -> Trajectory:
     """The mean map of the rules of an instance, after the whole numbers of updates next to `times`."""
     if rung != MEAN_FIELD:
-        return None
+        raise NoNumber(f"the rung {rung!r} has no rule of descent but gradient descent")
     system = MeanField(
         instance.classes, instance.eta_Y, instance.eta_Z, instance.start, residual, optimizer=instance.rules or "sgd"
     )
     updates = np.unique(np.maximum(1, times.round())).astype(np.int64)
     require_affordable("the updates of a rule", float(updates[-1]) * system.multiplications)
-    run = descend(system, int(updates[-1]), 1.0, record=updates, save_decoder=options.get("save_decoder", False))
-    not_interrupted([run])
-    if not run.success:
-        instance.runs.setdefault(FAILURE, run.message)
-    return run if run.success else None
+    return succeeded(
+        descend(system, int(updates[-1]), 1.0, record=updates, save_decoder=options.get("save_decoder", False))
+    )

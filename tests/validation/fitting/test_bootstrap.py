@@ -39,7 +39,7 @@ def share_rejected(found: Noise, residuals: Floats) -> float:
     return float(np.mean([judged(found, each, BUMP[None]).p_value < LEVEL for each in residuals]))
 
 
-@pytest.mark.parametrize("seeds", [1, 4])
+@pytest.mark.parametrize("seeds", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_the_level_and_the_power_are_those_that_are_said(seeds: int) -> None:
     """Assert 5 % rejections without a misfit, and 95 % at the visible one, with 3.5 standard deviations of 150 traces.
 

@@ -219,7 +219,7 @@ def test_a_start_far_off_is_told(trace: Trace) -> None:
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
 
-@pytest.mark.parametrize("mu", [0.8, 0.99])
+@pytest.mark.parametrize("mu", [0.8, pytest.param(0.99, marks=pytest.mark.long)])
 def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     """Assert rates to 1e-4 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
     P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
@@ -274,11 +274,13 @@ def power_law(steps: Floats, power: float, scale: float) -> Floats:
 @pytest.mark.parametrize(
     ("steps", "loss"),
     [
-        (EARLY, START * (1 + EARLY / 100) ** (math.log(4.4 / START) / math.log(1.5))),
+        pytest.param(
+            EARLY, START * (1 + EARLY / 100) ** (math.log(4.4 / START) / math.log(1.5)), marks=pytest.mark.long
+        ),
         (LATE := np.arange(0.0, 400, 50), power_law(LATE, 0.3, 1)),
         # Two minutes of simulated runs.
         pytest.param(LONG := np.arange(250.0, 2250, 250), power_law(LONG, 0.5, 50), marks=pytest.mark.long),
-        (np.arange(60.0), 3.3 + 7.6 / (1 + np.arange(60))),
+        pytest.param(np.arange(60.0), 3.3 + 7.6 / (1 + np.arange(60)), marks=pytest.mark.long),
     ],
 )
 def test_a_loss_that_no_rates_give_gets_an_answer(steps: Floats, loss: Floats) -> None:

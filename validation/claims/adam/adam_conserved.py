@@ -17,7 +17,9 @@ from snapdyn.validation.claims.language import (
     Claim,
     Instance,
     Measured,
+    NoNumber,
     Property,
+    Requirement,
 )
 
 UPDATES = 30
@@ -36,7 +38,7 @@ DOMAIN = replace(
 )
 
 
-def weighted_sums(instance: Instance, weighted: bool = True) -> Measured | None:
+def weighted_sums(instance: Instance, weighted: bool = True) -> Measured:
     """Largest row sum of (sqrt(vhat) + epsilon) times a step of z, over the sum of the sizes of its terms.
 
     The steps are those of training on the expectation; v is made of the gradients by dense linear algebra at the states
@@ -67,7 +69,17 @@ def weighted_sums(instance: Instance, weighted: bool = True) -> Measured | None:
             worst = max(worst, float((np.abs(steps.sum(axis=1)) / np.maximum(sizes, 1e-300))[is_held].max()))
     # The terms of the gradient of z cancel to a share overlap/V of their size, when the decoder has just started.
     error = 1e3 * EPS * instance.vocab_size / overlap_of(instance)
-    return Measured(worst, at_most=1e-6, error=error) if worst >= 0.0 else None
+    if worst < 0.0:
+        raise NoNumber(f"in {UPDATES} updates no step of a logit is above its rounding")
+    return Measured(worst, at_most=1e-6, error=error)
+
+
+ABOVE_ROUNDING = Requirement(
+    "gradients above rounding",
+    "V over the smallest overlap of a class <= 2e6",
+    lambda instance: instance.vocab_size / overlap_of(instance),
+    at_most=2e6,
+)
 
 
 CLAIM = Claim(
@@ -92,7 +104,7 @@ CLAIM = Claim(
             "descent with a rule",
             weighted_sums,
             DOMAIN,
-            conditions=(SEVERAL_CLASSES, replace(OVERLAPPING, at_least=1e-2)),
+            conditions=(SEVERAL_CLASSES, replace(OVERLAPPING, at_least=1e-2), ABOVE_ROUNDING),
             controls={"wrong theory: plain row sums": partial(weighted_sums, weighted=False)},
             evaluations=(100, 2000),
         ),

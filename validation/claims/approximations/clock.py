@@ -16,6 +16,7 @@ from snapdyn.validation.claims.language import (
     Claim,
     Instance,
     Measured,
+    NoNumber,
     Property,
     attention_drift,
     modified_decoder_gradient,
@@ -35,8 +36,8 @@ EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 
 
 @lru_cache(maxsize=1)
-def end_of_run(instance: Instance) -> Trajectory | None:
-    """Run of Eq. (10) at three times about t_end; None if the solver fails."""
+def end_of_run(instance: Instance) -> Trajectory:
+    """Run of Eq. (10) at three times about t_end."""
     times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)
     arguments = EXACT, instance.classes, instance.eta_Y, instance.eta_Z, times
     system = system_on_rung(EXACT, instance.classes, 1.0, 1.0)
@@ -45,8 +46,8 @@ def end_of_run(instance: Instance) -> Trajectory | None:
         return run_on_rung(
             *arguments, z_initial=instance.start, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
         )
-    except RuntimeError:
-        return None
+    except RuntimeError as error:
+        raise NoNumber(f"the run failed ({error})") from error
 
 
 def difference(instance: Instance, power: int) -> Measured | None:
@@ -56,8 +57,6 @@ def difference(instance: Instance, power: int) -> Measured | None:
     Both slope and update are multiplied by t.
     """
     run = end_of_run(instance)
-    if run is None:
-        return None
     z, classes = run.z[1], instance.classes
     g = modified_decoder_gradient(classes, z, run.extra["h"][1]) * classes.prior[:, None] ** (power - 1)
     update = instance.t_end * attention_drift(classes, z, g, instance.eta_Z)

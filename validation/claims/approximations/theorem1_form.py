@@ -23,6 +23,7 @@ from snapdyn.validation.claims.language import (
     Instance,
     Measure,
     Measured,
+    NoNumber,
     Property,
 )
 from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
@@ -60,8 +61,8 @@ class OriginalFlow(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def original_flow(instance: Instance) -> OriginalFlow | None:
-    """The flow up to t_end; None if the solver fails.
+def original_flow(instance: Instance) -> OriginalFlow:
+    """The flow up to t_end.
 
     Each C[n, k] is accurate relative to its own size, which is about 1/V off the diagonal.
     """
@@ -82,7 +83,7 @@ def original_flow(instance: Instance) -> OriginalFlow | None:
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, SAVES)
     run = solve_ivp(rate, (0.0, instance.t_end), np.zeros(own.size), "LSODA", times, rtol=1e-10, atol=1e-30)
     if not run.success:
-        return None
+        raise NoNumber(f"the run failed ({run.message})")
     C = run.y.T.reshape(times.size, *own.shape)
     W = G @ C
     wrong_logits = np.where(own, -np.inf, W)
@@ -100,8 +101,6 @@ def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0
 
     def measure(instance: Instance) -> Measured | None:
         run = original_flow(instance)
-        if run is None:
-            return None
         values = of(instance, run)
         at = np.unravel_index(values.argmax(), values.shape)
         return Measured(values[at], at_most=at_most, where=f"t = {run.t[at[0]]:.3g}")

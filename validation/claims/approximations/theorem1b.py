@@ -78,8 +78,6 @@ def order_of_run(
 
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
     run = flow(instance, MEAN_FIELD, SAVES, save_decoder=True, method="compiled", atol=1e-12)
-    if run is None:
-        return None
     V, speed = instance.vocab_size, OBSERVABLES["speed"].values(run)
     visits = np.multiply.outer(run.t, instance.prior) * instance.flow_rates[0]
     start = min(2 * analytic.u_plus(V), visits.max())

@@ -113,8 +113,6 @@ def against_response(
 ) -> Measured | None:
     """Largest |z - z(0) - `factor` times linear response| at t_end over the largest |z - z(0)|, logits of `tokens`."""
     run = flow(instance, rung)
-    if run is None:
-        return None
     coordinates = instance.classes.z_coordinates
     kept = np.isin(coordinates[1], tokens(instance.classes))
     change, law = (run.z[-1] - run.z_initial)[coordinates][kept], factor * response(instance).z[kept]
@@ -127,6 +125,23 @@ def against_response(
 LITTLE_MOVEMENT = Requirement(
     "little movement", f"largest change of ln f <= {SMALL:g} (linear response)", movement, at_most=SMALL, defining=True
 )
+
+
+def movement_over_rounding(instance: Instance, tokens: Tokens | None, rounding: float) -> float:
+    """Largest |z - z(0)| of logits at t_end by linear response, over the rounding of a run plus `rounding`."""
+    token = instance.classes.z_coordinates[1]
+    kept = np.ones(token.size, bool) if tokens is None else np.isin(token, tokens(instance.classes))
+    return float(np.abs(response(instance).z[kept]).max(initial=0.0) / (noise(instance, MEAN_FIELD) + rounding))
+
+
+def movement_above_rounding(tokens: Tokens | None = None, rounding: float = 0.0) -> Requirement:
+    """Requirement that a relative change of logits can be compared to 1 % at all."""
+    return Requirement(
+        "movement above rounding",
+        "largest |z - z(0)| at t_end by linear response >= 300 times its rounding",
+        partial(movement_over_rounding, tokens=tokens, rounding=rounding),
+        at_least=300.0,
+    )
 
 
 def response_law(tokens: Tokens, domain: Family, *conditions: Requirement, **facts: Any) -> Property:
@@ -144,6 +159,7 @@ def response_law(tokens: Tokens, domain: Family, *conditions: Requirement, **fac
             INDEPENDENT_ATTENTION,
             OVERLAPPING,
             LITTLE_MOVEMENT,
+            movement_above_rounding(tokens),
             *conditions,
         ),
         controls={

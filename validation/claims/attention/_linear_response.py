@@ -128,10 +128,12 @@ class _Law(System):
         self.eta_Y, self.eta_Z = instance.flow_rates
         self.t_end = instance.t_end
         early = min(1.0, self.eta_Y * self.t_end)  # A grows like t at first, z and the path like t^2, memory like t^3
+        sizes = [self.hit.size, self.n.size, self.logits, self.n.size]
+        self._ends = np.cumsum(sizes)[:3].tolist()
         self._units = np.repeat(
-            [early, self.rate_ratio * early**3, self.rate_ratio * early**2, self.rate_ratio * early**2],
-            [self.hit.size, self.n.size, self.logits, self.n.size],
+            [early, self.rate_ratio * early**3, self.rate_ratio * early**2, self.rate_ratio * early**2], sizes
         )
+        self._first = classes.P.indptr[:-1]
 
     def initial_state(self) -> Floats:
         return np.zeros(self._units.size)
@@ -141,8 +143,9 @@ class _Law(System):
         return self._split(state * self._units)
 
     def _split(self, values: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        A, lost, z, path = np.split(values, np.cumsum([self.hit.size, self.n.size, self.logits]))
-        return A.reshape(self.hit.shape), lost, z, path
+        a, b, c = self._ends
+        A = values[..., :a].reshape(*values.shape[:-1], *self.hit.shape)
+        return A, values[..., a:b], values[..., b:c], values[..., c:]
 
     @property
     def multiplications(self) -> float:
@@ -177,25 +180,25 @@ class _Law(System):
         out /= self._units
 
     def ln_f(self, z: Floats) -> Floats:
-        """Change of ln f_nj, first order in z."""
-        at = z[self.logit]
-        return at - np.bincount(self.n, self.f**2 * at, len(self.p))[self.n]
+        """Change of ln f_nj, first order in z, (..., entries)."""
+        at = z[..., self.logit]
+        return at - np.add.reduceat(self.f**2 * at, self._first, axis=-1)[..., self.n]
 
-    def left(self, t: float, state: State) -> float:
+    def left(self, t: Floats, state: State) -> Floats:
         """What is left of the range of the law, 1 at the start: of the change of ln f, and of memory.
 
         Memory is (eta_Z/eta_Y) U^2, and U_n is about |A_n|, up to a factor of root 2.
         """
         A, _, z, _ = self.parts(state.values)
-        change = float(np.abs(self.ln_f(z)).max())
-        memory = self.rate_ratio * float((A**2).sum(axis=1).max())
-        return 1.0 - max(change / LARGEST_CHANGE, memory / LARGEST_MEMORY)
+        change = np.abs(self.ln_f(z)).max(axis=-1)
+        memory = self.rate_ratio * (A**2).sum(axis=-1).max(axis=-1)
+        return 1.0 - np.maximum(change / LARGEST_CHANGE, memory / LARGEST_MEMORY)
 
     def follow(self) -> Response:
         """Integrate the law up to t_end or where it leaves its range."""
         first = 1e-3 * min(1 / self.eta_Y, self.t_end)
         times = log_times(first, self.t_end, 2 + int(PER_E_FOLD * np.log(self.t_end / first)))
-        leaves = Event(self.left, terminal=True)
+        leaves = Event(self.left, terminal=True, vectorized=True)
         # Where classes overlap much, an explicit method takes many small steps.
         run = integrate(self, times, "CVODE", RTOL, ATOL, events={"leaves its range": leaves})
         found, before, start = Response(), -np.inf, 0.0

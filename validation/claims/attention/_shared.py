@@ -143,8 +143,6 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     count, and logits of classes that overlap no other class do not move.
     """
     run = flow(instance, rung)
-    if run is None:
-        return None
     classes = instance.classes
     query, token = logits_of(classes, tokens)
     overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
@@ -191,8 +189,6 @@ def rates_without_normalisation(instance: Instance, c: Floats, g: Floats) -> Flo
 def run_without_normalisation(instance: Instance, rung: str, tokens: Tokens) -> Measured | None:
     """Fall of `tokens` by the rates without normalisation at the states of the run, as in `falls`."""
     run = flow(instance, rung, **({} if rung == EXACT else {"save_decoder": True}))
-    if run is None:
-        return None
     rates = [rates_without_normalisation(instance, c, g) for c, _, g in along(run, instance, rung)]
     change = cumulative_trapezoid([rates[0] * 0, *rates], [0.0, *run.t], axis=0)
     query, token = logits_of(instance.classes, tokens)

@@ -29,8 +29,6 @@ DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_toke
 def drift(instance: Instance, rung: str) -> Measured | None:
     """Largest |row sum| of Y and Z along a run, over what rounding allows."""
     run = flow(instance, rung, 20, method="compiled")
-    if run is None:
-        return None
     # Under an adaptive rule the run itself has no invariants.
     sums = [float(np.max(values)) for values in run.invariants.values()] or [float(np.abs(run.z.sum(axis=-1)).max())]
     return over_rounding(instance, rung, run, max(sums))
@@ -61,8 +59,6 @@ def without_projection(instance: Instance, rung: str) -> Measured | None:
     The rates are those at the states of the run.
     """
     run = flow(instance, rung, 20, method="compiled", **({} if rung == EXACT else {"save_decoder": True}))
-    if run is None:
-        return None
     rates = [by_query(instance, instance.prior[:, None] * f * g) for _, f, g in along(run, instance, rung)]
     Z = instance.flow_rates[1] * trapezoid([rates[0] * 0, *rates], [0.0, *run.t], axis=0)
     return over_rounding(instance, rung, run, np.abs(Z.sum(axis=1)).max())

@@ -54,8 +54,6 @@ def at_infinite_length(instance: Instance) -> Measured | None:
 def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
     """|ln of a ratio of times|: first fall by linear response, times `factor`, over the first peak of the run."""
     run = flow(instance, MEAN_FIELD, 2000)
-    if run is None:
-        return None
     peak = float(run.t[run.z[:, 0, distinct_tokens(instance.classes)].argmax(axis=0).min()])
     return Measured(abs(np.log(factor * response(instance).onset / peak)), at_most=0.06, where=f"t = {peak:.3g}")
 
@@ -74,7 +72,6 @@ def picture() -> Picture:
         ("mean field, eta_Z/eta_Y = 0.3", 0.3, MEAN_FIELD, "control"),
     ):
         run = flow(of_f10(ratio), rung)
-        assert run is not None
         lines.append(Picture.line(label, run.t, run.z[:, 0, 9] / ratio, kind))
     return Picture("t (batch-size-1 steps)", "z of the .041 token / eta_Z", tuple(lines), yscale="symlog")
 

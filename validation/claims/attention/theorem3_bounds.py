@@ -59,8 +59,6 @@ def leaves_bounds(
     """
     # Simpson's rule on half as many times, where attention moves within one save, errs by a quarter.
     run = flow(instance, rung, 121)
-    if run is None:
-        return None
     classes, start = instance.classes, run.z_initial
     (B, xi_change), (coarse, _) = (
         growth_exponents(run, instance.flow_rates[0], instance.ratio, every) for every in (1, 2)

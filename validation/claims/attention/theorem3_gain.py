@@ -8,6 +8,7 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.attention._finite_length import COUNTED, EQUAL_COUNTS, counts_between_tokens
+from snapdyn.validation.claims.attention._laws import movement_above_rounding
 from snapdyn.validation.claims.attention._linear_response import gain_memory, movement, response
 from snapdyn.validation.claims.attention._shared import FLOWS, OWN, SHORT_SEQUENCES
 from snapdyn.validation.claims.language import (
@@ -58,8 +59,6 @@ def gain_error(
     With `relative` the error is over (1 + |r|) max |2 dz|, the size of the change of r.
     """
     run = flow(instance, rung)
-    if run is None:
-        return None
     worst, where = 0.0, "no distinct pair"
     for n in range(instance.num_classes):
         tokens, m = instance.classes.distinct_tokens(n), instance.classes.query_index[n]
@@ -120,6 +119,7 @@ RELATIVE = Property(
             at_most=PERCENT / 2,
             defining=True,
         ),
+        movement_above_rounding(rounding=100 * EPS),
     ),
     controls={
         "wrong theory: r keeps its start, mean field, relative to its change": partial(

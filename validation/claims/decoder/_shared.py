@@ -22,6 +22,7 @@ from snapdyn.validation.claims.language import (
     Ints,
     Measure,
     Measured,
+    NoNumber,
     Property,
     Requirement,
     limited,
@@ -70,8 +71,8 @@ def distance(instance: Instance, W: Floats, u: Floats) -> Floats:
     return np.abs(W - expected).max(axis=1) / np.abs(expected).max()
 
 
-def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefactor: float = 1.0) -> Measured | None:
-    """Distance of a flow's logits at t_end from prefactor (V-1) h(p_n t) zeta_n, h at factor eta_Y; None if it fails.
+def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefactor: float = 1.0) -> Measured:
+    """Distance of a flow's logits at t_end from prefactor (V-1) h(p_n t) zeta_n, h at factor eta_Y.
 
     The flow is that of W = F^T Y (S, columns), Y(0) = 0, with frozen attention: W_k' = eta_Y sum_n mixing_kn p_n (e_n
     - alpha_n). If class n moves Y by d_n (e_n - alpha_n)^T, mixing_kn = f_k.d_n. The rate is plain numpy, integrated
@@ -88,14 +89,12 @@ def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefac
 
     require_affordable("the decoder by scipy", EVALUATIONS * mixing.size * copies.size)
     end, start = instance.flow_rates[0] * instance.t_end, np.zeros(shape[0] * shape[1])
-    try:
-        run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=1e-10, atol=1e-12)
-    except RuntimeError:
-        return None
+    run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=1e-10, atol=1e-12)
+    if not run.success:
+        raise NoNumber(f"the run failed ({run.message})")
     u = prefactor * instance.vocab_size * analytic.h(instance.prior * end, factor, instance.vocab_size)
     off = distance(instance, run.y[:, -1].reshape(shape), u)
-    measured = Measured(off.max(), at_most=SOLVER_ERROR, where=f"class {off.argmax()}")
-    return measured if run.success else None
+    return Measured(off.max(), at_most=SOLVER_ERROR, where=f"class {off.argmax()}")
 
 
 def modified_mixing(instance: Instance, sign: float = 1.0) -> Floats:

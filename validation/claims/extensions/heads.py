@@ -59,8 +59,6 @@ def wrong_diversity(instance: Instance, rule: str = "P exp(z(0))") -> Measured |
     for start in random_starts(instance, SPREADS[instance.number % len(SPREADS)], HEADS):
         head = replace(instance, start=start)
         run = flow(head, MEAN_FIELD, saves=2)
-        if run is None:
-            return None
         by_rule = clear_winners(distinct_weights(head))
         at_end = distinct_weights(replace(head, start=run.z[-1])).argmax(axis=1)
         won.append(np.where(by_rule >= 0, at_end, -1))

@@ -67,8 +67,6 @@ def smallest_lead(instance: Instance, rung: str, prior: Prior = np.add) -> Measu
     paths of two tokens do not cross.
     """
     run = flow(instance, rung)
-    if run is None:
-        return None
     error = run_error(instance, max(float(np.abs(run.z).max()), 1e-300))
     found = []
     for n, tokens, leads in ranked(instance, prior):

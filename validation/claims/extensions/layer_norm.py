@@ -20,6 +20,7 @@ from snapdyn.validation.claims.language import (
     Instance,
     Map,
     Measured,
+    NoNumber,
     Picture,
     Property,
     Requirement,
@@ -62,7 +63,7 @@ def rate(instance: Instance, z: Floats, Y: Floats) -> tuple[Floats, Floats]:
     return instance.eta_Z * queries @ of_classes, instance.eta_Y * u.T @ (error / np.maximum(copies, 1.0))
 
 
-def attention_logits(instance: Instance) -> Floats | None:
+def attention_logits(instance: Instance) -> Floats:
     """ln(P exp(z)) of each class over time, (N, K, M), from Y = z = 0; -inf where P = 0."""
     K, M = instance.P.shape
     split = np.unique(instance.query).size * M
@@ -73,24 +74,34 @@ def attention_logits(instance: Instance) -> Floats | None:
 
     start = np.zeros(split + M * (K + 1))
     times = np.linspace(0.0, instance.t_end, 30)
-    try:
-        run = solve_ivp(limited(both, start.size), (0.0, times[-1]), start, "LSODA", times, rtol=1e-8, atol=1e-11)
-    except RuntimeError:
-        return None
+    run = solve_ivp(limited(both, start.size), (0.0, times[-1]), start, "LSODA", times, rtol=1e-8, atol=1e-11)
+    if not run.success:
+        raise NoNumber(f"the run failed ({run.message})")
     z = run.y[:split].T.reshape(-1, split // M, M)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(instance.P) + z[:, instance.classes.query_index]) if run.success else None
+        return np.asarray(np.log(instance.P) + z[:, instance.classes.query_index])
 
 
-def smallest_lead(instance: Instance, of_distinct: bool = True) -> Measured | None:
+def largest_lead_at_start(instance: Instance) -> float:
+    """Largest difference of ln P of two distinct tokens of a class."""
+    single = np.count_nonzero(instance.P, axis=0) == 1
+    of_classes = (row[single & (row > 0)] for row in instance.P)
+    return max((float(np.ptp(np.log(own))) for own in of_classes if own.size), default=0.0)
+
+
+LEADING = Requirement(
+    "distinct tokens of unequal probability", f"largest difference of ln P in a class >= {LEAD:g}",
+    largest_lead_at_start, at_least=LEAD, defining=True,
+)  # fmt: skip
+
+
+def smallest_lead(instance: Instance, of_distinct: bool = True) -> Measured:
     """Smallest lead of a token over a rarer one of its class, over its start; wrong theory: of any token.
 
     Tokens of one class with c_a = c_b have z_a' - z_b' = eta_Z p (c_a/|c - 1/M|)(g_a - g_b), and g_a - g_b is, as
     without the mean, an integral of positive terms if a has been ahead.
     """
     paths = attention_logits(instance)
-    if paths is None:
-        return None
     single = np.count_nonzero(instance.P, axis=0) == 1
     found = []
     for n in range(instance.num_classes):
@@ -100,7 +111,7 @@ def smallest_lead(instance: Instance, of_distinct: bool = True) -> Measured | No
                 lead = paths[:, n, a] - paths[:, n, b]
                 if lead[0] >= LEAD:
                     found.append(float(lead.min() / lead[0]))
-    return Measured(min(found), at_least=0.0, error=1e-4) if found else None
+    return Measured(min(found), at_least=0.0, error=1e-4)
 
 
 def early_drift(instance: Instance) -> tuple[Floats, Floats]:
@@ -177,7 +188,7 @@ CLAIM = Claim(
             "mean field with LayerNorm",
             smallest_lead,
             DOMAIN,
-            conditions=(ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS),
+            conditions=(ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS, LEADING),
             controls={"wrong theory: any two tokens of a class": partial(smallest_lead, of_distinct=False)},
             evaluations=(60, 1000),
         ),

@@ -68,8 +68,6 @@ def difference(instance: Instance, rung: str, power: float = 1.0) -> Measured | 
     if z0 is None:
         return None
     biased, plain = flow(instance, rung), flow(reweighted(instance, power), rung)
-    if biased is None or plain is None:
-        return None
     largest = np.abs(biased.z_support - z0[instance.classes.z_coordinates] - plain.z_support).max()
     moved = float(np.abs(plain.z_support).max())
     # On one class no logit moves: what remains is the noise of both runs.

@@ -177,8 +177,6 @@ def distance_from_limit(
 def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
     """Smallest change of a logit over the largest |z|, of tokens with a clear `local_pull`, or else the largest."""
     run = flow(instance, MEAN_FIELD, residual=residual)
-    if run is None:
-        return None
     pull = local_pull(instance)
     classes, token = np.nonzero(pull >= min(CLEAR_PULL, pull.max()))
     moved = (run.z[-1] - run.z_initial)[instance.classes.query_index[classes], token].min()

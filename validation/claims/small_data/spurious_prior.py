@@ -16,6 +16,7 @@ from snapdyn.validation.claims.language import (
     Picture,
     Property,
     most_evaluations,
+    succeeded,
 )
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
@@ -43,7 +44,7 @@ def depth_of(instance: Instance) -> float:
     return DEPTHS[instance.number % len(DEPTHS)]
 
 
-def attention(instance: Instance, depth: float, lowered: str = "common", on: str = "spurious") -> Floats | None:
+def attention(instance: Instance, depth: float, lowered: str = "common", on: str = "spurious") -> Floats:
     """Attention on spurious or really distinct tokens from a start with some tokens lowered by `depth` nats, (N,)."""
     data = stored(instance)
     is_common = data.source.omega_size > 1
@@ -51,27 +52,25 @@ def attention(instance: Instance, depth: float, lowered: str = "common", on: str
     start = np.tile(np.where(chosen[lowered], -depth, 0.0), (data.queries.size, 1))
     system: MeanField = MeanField(data, instance.eta_Y, instance.eta_Z, z_initial=start)
     times = np.concatenate([[0.0], log_times(1e-3 * instance.t_end, instance.t_end, 15)])
-    run = integrate(system, times, rtol=1e-6, atol=1e-8, most_evaluations=most_evaluations(system.size, True))
-    if not run.success:
-        return None
+    run = succeeded(
+        integrate(system, times, rtol=1e-6, atol=1e-8, most_evaluations=most_evaluations(system.size, True))
+    )
     if on == "spurious":
         return run.observable("spurious_attention")
     weights = data.prior[data.class_of_entry] * ~is_common[data.P.indices]
     return np.asarray(run.attention_entries @ weights)
 
 
-def return_of_attention(instance: Instance, lowered: str = "common", on: str = "spurious") -> Measured | None:
+def return_of_attention(instance: Instance, lowered: str = "common", on: str = "spurious") -> Measured:
     """Largest attention on tokens over its start, in a run whose start lowers them."""
     found = attention(instance, depth_of(instance), lowered, on)
-    return None if found is None else Measured(float(found.max() / found[0]), at_most=GROWTH, error=1e-3)
+    return Measured(float(found.max() / found[0]), at_most=GROWTH, error=1e-3)
 
 
-def kept_nats(instance: Instance, lowered: str = "common") -> Measured | None:
+def kept_nats(instance: Instance, lowered: str = "common") -> Measured:
     """ln of the attention on spurious tokens from the zero start over that from the lowered one, per nat; the least."""
     depth = depth_of(instance)
     zero, low = attention(instance, 0.0), attention(instance, depth, lowered)
-    if zero is None or low is None:
-        return None
     return Measured(float(np.log(zero / low).min()) / depth, at_least=KEPT, error=1e-3)
 
 

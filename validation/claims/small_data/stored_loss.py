@@ -16,6 +16,7 @@ from snapdyn.validation.claims.language import (
     Measured,
     Property,
     most_evaluations,
+    succeeded,
 )
 from snapdyn.validation.claims.small_data._shared import ANY_SEQUENCES, STORED, stored
 
@@ -26,14 +27,14 @@ LENGTH = 4  # T-1 of the named setting
 SIZES, MANY = (10, 30, 100, 300), 30_000  # sequences per class, and so many that they stand for all
 
 
-def trained(instance: Instance, seed: int) -> Trajectory | None:
+def trained(instance: Instance, seed: int) -> Trajectory:
     """Run on a data set of the instance, with its decoder, at the last time alone."""
     system = MeanField(stored(instance, seed), instance.eta_Y, instance.eta_Z)
     run = integrate(
         system, [instance.t_end], rtol=RTOL, atol=ATOL, save_decoder=True,
         most_evaluations=most_evaluations(system.size, True),
     )  # fmt: skip
-    return run if run.success else None
+    return succeeded(run)
 
 
 def exchange(instance: Instance, fresh: bool = False) -> Measured | None:
@@ -44,8 +45,6 @@ def exchange(instance: Instance, fresh: bool = False) -> Measured | None:
     """
     first = trained(instance, 0)
     second = first if fresh else trained(instance, OTHER)
-    if first is None or second is None:
-        return None
     data = first.require_classes(), stored(instance, OTHER)
     if data[0] == data[1]:
         return None

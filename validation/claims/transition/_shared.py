@@ -182,11 +182,9 @@ def changed(instance: Instance, eta_Y: float, eta_Z: float, t_end: float = 1.0) 
     return replace(instance, eta_Y=instance.eta_Y * eta_Y, eta_Z=instance.eta_Z * eta_Z, t_end=instance.t_end * t_end)
 
 
-def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Floats | None:
+def growth_at_other_rates(instance: Instance, eta_Y: float, eta_Z: float) -> Floats:
     """ln chi of the dominant tokens at t_end under Eq. (10), without and with factors of the rates, (2, S)."""
     run, other = flow(instance, EXACT), flow(changed(instance, eta_Y, eta_Z), EXACT)
-    if run is None or other is None:
-        return None
     return np.array([[log_growth(each, n)[-1] for n in range(instance.num_classes)] for each in (run, other)])
 
 

@@ -89,7 +89,7 @@ def time_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) ->
     """Time to half of the fall of the loss by t_end: with the rates times these factors, over that with the rates."""
     run, other = (flow(each, MEAN_FIELD, 200) for each in (instance, changed(instance, eta_Y, eta_Z)))
     start = np.log(instance.vocab_size)
-    if run is None or other is None or not run.loss[-1] < start * (1 - 1e-6):
+    if not run.loss[-1] < start * (1 - 1e-6):
         return None
     level = (start + run.loss[-1]) / 2
     return Measured(half_time(other.t, other.loss, level) / half_time(run.t, run.loss, level), at_most=0.6)

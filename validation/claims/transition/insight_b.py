@@ -47,8 +47,6 @@ def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: flo
     # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
     faster = changed(instance, FACTOR, FACTOR)
     run, other = (flow(each, MEAN_FIELD, 2) for each in (faster, changed(instance, eta_Y, eta_Z, t_end)))
-    if run is None or other is None:
-        return None
     # Smaller logits are rounding.
     scale = max(np.abs(run.z[-1]).max(), noise(instance, MEAN_FIELD) / SOLVER)
     return Measured(np.abs(run.z[-1] - other.z[-1]).max() / scale, at_most=SOLVER)
@@ -57,8 +55,6 @@ def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: flo
 def growth_step(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = FACTOR) -> Measured | None:
     """Smallest change of ln chi of a dominant token when the rates get factors, over the largest ln chi; Eq. (10)."""
     growth = growth_at_other_rates(instance, eta_Y, eta_Z)
-    if growth is None:
-        return None
     steps = (growth[1] - growth[0]) / np.abs(growth).max(axis=0)
     return Measured(steps.min(), at_least=0, error=1e-6, where=f"class {steps.argmin()}")
 

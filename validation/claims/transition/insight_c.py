@@ -49,7 +49,7 @@ AFTER = Requirement(
 def growth_ratio(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = 1.0) -> Measured | None:
     """ln chi of a dominant token at t_end at the rates times factors, over that at the rates: largest, Eq. (10)."""
     growth = growth_at_other_rates(instance, eta_Y, eta_Z)
-    if growth is None or not np.isfinite(ratio := growth[1] / growth[0]).all():
+    if not np.isfinite(ratio := growth[1] / growth[0]).all():
         return None
     return Measured(ratio.max(), at_most=1, error=1e-6, where=f"class {ratio.argmax()}")
 

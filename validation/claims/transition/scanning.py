@@ -75,8 +75,6 @@ def without_fall(classes: EqualClasses, t: Floats) -> Floats:
 def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured | None:
     """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
     run = flow(instance, EXACT)
-    if run is None:
-        return None
     before = run.t <= transition(instance.classes, instance.flow_rates[0])[0]
     t, growth = run.t[before], log_growth(run)[before]
     if not before.any() or growth.min() <= 0:
@@ -117,8 +115,6 @@ def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
 def signs(instance: Instance) -> Measured | None:
     """Smallest rise of what should grow (`_paths`) along the mean field, t <= t0' of the most frequent class."""
     run = flow(instance, MEAN_FIELD)
-    if run is None:
-        return None
     end = np.log(instance.vocab_size) / (instance.flow_rates[0] * instance.prior.max())
     before = run.t <= max(end, run.t[0])
     paths, scales = _paths((run.z - run.z_initial)[before], instance.classes)

@@ -93,8 +93,6 @@ def late_rate(instance: Instance, rate: Callable[..., Floats], rung: str, saves:
     from scipy.interpolate import CubicSpline
 
     run, found = flow(instance, rung, saves), []
-    if run is None:
-        return None
     for n, end in enumerate(transitions(instance)):
         near = run.t >= end / 10
         growth = log_growth(run, n)[near]
