@@ -230,6 +230,8 @@ class Property:
                 conditions.append(requirement.on(instance))
             except Unaffordable:
                 raise
+            except NoNumber as reason:
+                return Reading(conditions, None, measurable=False, reason=f"{requirement.name}: {reason}")
             except Exception as error:  # whatever the code of a claim raises
                 raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
             if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):

@@ -135,7 +135,7 @@ def start_of(instance: Instance) -> Floats:
     return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
 
 
-def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured | None:
+def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured:
     """Largest fall of a distinct logit below its maximum so far, or rise of a common one, over the largest |z - z(0)|.
 
     A fall is a number above FALL. Without a fall, the number is minus the smallest gain after the steepest part of a

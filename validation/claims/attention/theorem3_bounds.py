@@ -90,7 +90,7 @@ def common_shrink(rung: str) -> Requirement:
     return Requirement(
         "common tokens shrink",
         "largest rise of a common logit over the largest |z| <= 1e-5",
-        lambda instance: max(found.value, 0.0) if (found := falls(instance, rung, common_tokens)) else np.inf,
+        lambda instance: max(falls(instance, rung, common_tokens).value, 0.0),
         at_most=FALL,
     )
 
