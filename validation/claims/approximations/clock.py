@@ -50,7 +50,7 @@ def end_of_run(instance: Instance) -> Trajectory:
         raise NoNumber(f"the run failed ({error})") from error
 
 
-def difference(instance: Instance, power: int) -> Measured | None:
+def difference(instance: Instance, power: int) -> Measured:
     """Slope dz/dt of a run of Eq. (10) near t_end against the mean update of one step with p_n^`power`.
 
     The update is that of (4) when class n is drawn, T infinite, with Y of the modified flow, by dense linear algebra.

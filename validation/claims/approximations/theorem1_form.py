@@ -99,7 +99,7 @@ def original_flow(instance: Instance) -> OriginalFlow:
 def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0) -> Measure:
     """Largest entry of ``of(instance, flow)`` (N, ...), with its time."""
 
-    def measure(instance: Instance) -> Measured | None:
+    def measure(instance: Instance) -> Measured:
         run = original_flow(instance)
         values = of(instance, run)
         at = np.unravel_index(values.argmax(), values.shape)

@@ -67,7 +67,7 @@ def ln_in_transitions(x: Floats, V: int) -> Floats:
 
 def order_of_run(
     instance: Instance, logarithm: Callable[[Floats, int], Floats | float] = lambda x, V: np.log1p(V * x)
-) -> Measured | None:
+) -> Measured:
     """Largest gamma_n x over ln(1 + V x), gamma_n = w_n[n] (1 - alpha_n[n]) of the mean field with moving attention.
 
     The largest is taken over all times t >= t0 of a class: gamma_n x is a spline over ln x, and its maximum, often at

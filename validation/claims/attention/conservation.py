@@ -26,7 +26,7 @@ from snapdyn.validation.claims.language import (
 DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_tokens=True)
 
 
-def drift(instance: Instance, rung: str) -> Measured | None:
+def drift(instance: Instance, rung: str) -> Measured:
     """Largest |row sum| of Y and Z along a run, over what rounding allows."""
     run = flow(instance, rung, 20, method="compiled")
     # Under an adaptive rule the run itself has no invariants.
@@ -53,7 +53,7 @@ def over_rounding(instance: Instance, rung: str, run: Trajectory, sums: float) -
     return Measured(sums / (summands * (state + resolution(instance)) / max(smallest, EPS)), at_most=1.0)
 
 
-def without_projection(instance: Instance, rung: str) -> Measured | None:
+def without_projection(instance: Instance, rung: str) -> Measured:
     """Wrong theory z' = f o g, without I - f f^T: row sums that it gives Z by t_end, over what rounding allows.
 
     The rates are those at the states of the run.

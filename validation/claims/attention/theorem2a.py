@@ -51,7 +51,7 @@ def at_infinite_length(instance: Instance) -> Measured | None:
     return falls(replace(instance, seq_len=max(1, round((instance.seq_len or 1) * share / 100))), MEAN_FIELD)
 
 
-def onset_error(instance: Instance, factor: float = 1.0) -> Measured | None:
+def onset_error(instance: Instance, factor: float = 1.0) -> Measured:
     """|ln of a ratio of times|: first fall by linear response, times `factor`, over the first peak of the run."""
     run = flow(instance, MEAN_FIELD, 2000)
     peak = float(run.t[run.z[:, 0, distinct_tokens(instance.classes)].argmax(axis=0).min()])

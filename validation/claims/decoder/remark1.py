@@ -60,7 +60,7 @@ def width(instance: Instance) -> float:
     return np.ptp(overlaps(instance))
 
 
-def error_of(instance: Instance, rate: int = 1, prefactor: int = 0, rounds: bool = False) -> Measured | None:
+def error_of(instance: Instance, rate: int = 1, prefactor: int = 0, rounds: bool = False) -> Measured:
     """Distance of the original flow's logits from (1-rho)^prefactor (V-1) h zeta_n, h at (1-rho)^rate eta_Y.
 
     With `rounds`, h is taken at s = t, as if each class were drawn in every step.

@@ -174,7 +174,7 @@ def distance_from_limit(
     return Measured(largest / (bound + rounding), at_most=1.0)
 
 
-def final_logit(instance: Instance, residual: bool = True) -> Measured | None:
+def final_logit(instance: Instance, residual: bool = True) -> Measured:
     """Smallest change of a logit over the largest |z|, of tokens with a clear `local_pull`, or else the largest."""
     run = flow(instance, MEAN_FIELD, residual=residual)
     pull = local_pull(instance)

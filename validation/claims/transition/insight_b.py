@@ -42,7 +42,7 @@ MOVING = Requirement(
 )
 
 
-def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: float = 1.0) -> Measured | None:
+def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: float = 1.0) -> Measured:
     """|z at the rates 3 eta and t_end - z at other rates and another time| over the largest |z|, mean field."""
     # The clock is compared at the last time; a looser time grid of the second run leaves it as it is.
     faster = changed(instance, FACTOR, FACTOR)
@@ -52,7 +52,7 @@ def clock(instance: Instance, eta_Y: float = 1.0, eta_Z: float = 1.0, t_end: flo
     return Measured(np.abs(run.z[-1] - other.z[-1]).max() / scale, at_most=SOLVER)
 
 
-def growth_step(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = FACTOR) -> Measured | None:
+def growth_step(instance: Instance, eta_Y: float = FACTOR, eta_Z: float = FACTOR) -> Measured:
     """Smallest change of ln chi of a dominant token when the rates get factors, over the largest ln chi; Eq. (10)."""
     growth = growth_at_other_rates(instance, eta_Y, eta_Z)
     steps = (growth[1] - growth[0]) / np.abs(growth).max(axis=0)

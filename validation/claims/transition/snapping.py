@@ -113,7 +113,7 @@ def late_rate(instance: Instance, rate: Callable[..., Floats], rung: str, saves:
 WITHOUT = "wrong theory: without the speed control (gamma = eta_Y p_n t for ever)"
 
 
-def without_speed_control(instance: Instance, rate: Callable[..., Floats]) -> Measured | None:
+def without_speed_control(instance: Instance, rate: Callable[..., Floats]) -> Measured:
     """Wrong theory: gamma = eta_Y p_n t for ever; ln chi = ln(1 + 4 A Gamma)/(2K), Gamma = p_n eta_Y eta_Z t^2/2."""
     (eta_Y, eta_Z), K, p = instance.flow_rates, instance.num_classes, instance.prior.max()
     x = (instance.gram.sum() - K) / (K * (K - 1))  # mean overlap

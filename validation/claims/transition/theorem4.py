@@ -46,7 +46,7 @@ def printed(equal: EqualClasses, Gamma: Floats) -> Bounds:
 
 def outside(
     instance: Instance, theory: Callable[[EqualClasses, Floats], Bounds] = corrected, growth: bool = False
-) -> Measured | None:
+) -> Measured:
     """How far z_c of Eq. (10), or with `growth` ln chi of the dominant token, lies outside its bounds, relative.
 
     The bounds of ln chi are 2 f0^2 B and 2 B. The run is made in ln t, so that the first saved logits are accurate
