@@ -48,9 +48,9 @@ def steps_against(law: Law) -> Measure:
         # Logits carry rounding in proportion to the largest one, and so do the errors.
         worst = np.maximum(distance(instance, W, u), norms / max(1.0, u.max()))
         n = worst.argmax()
-        # The product of the Gram matrix with its inverse, sums of S terms, errs by S eps over its smallest eigenvalue
-        # in each step, and the logit that this gives to a class not yet visited changes its first step by eta_Y times as
-        # much. In 600 draws the number was below a tenth of this.
+        # The product of the Gram matrix with its inverse has sums of S terms. It errs by S eps over its smallest
+        # eigenvalue in each step, and the logit that this gives to a class not yet visited changes its first step by
+        # eta_Y times as much. In 600 draws the number was below a tenth of this.
         error = 4 * S * EPS / instance.eigenvalues[0] * (STEPS + instance.eta_Y)
         return Measured(worst[n], at_most=STEP_ERROR, error=error, where=f"class {n} after {counts[n]} visits")
 
