@@ -54,7 +54,7 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.instance_runs import flow, limited, most_evaluations, noise, resolution, succeeded
+from snapdyn.validation.search.instance_runs import by_scipy, flow, most_evaluations, noise, resolution, succeeded
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [
@@ -103,12 +103,12 @@ __all__ = [
     "Property",
     "Requirement",
     "attention_drift",
+    "by_scipy",
     "dense_attention",
     "e_prime",
     "flow",
     "growth_over_gamma",
     "largest_relative",
-    "limited",
     "load",
     "modified_decoder_gradient",
     "most_evaluations",

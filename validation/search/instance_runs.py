@@ -30,6 +30,7 @@ from snapdyn.validation.search.instance import Instance
 
 # A dense Jacobian pays up to this number of state values.
 SMALL = 300
+DENSE = 3000  # state values of scipy's LSODA, whose Jacobian is dense
 MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
 
 
@@ -62,9 +63,46 @@ def most_evaluations(size: int, compiled: bool) -> int:
     return max(1000, min(MOST_EVALUATIONS[compiled], MOST_VALUES // size))
 
 
-def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[float, Floats], Floats]:
-    """Rate in Python that raises NoNumber after `most_evaluations`, for scipy's solvers, which have no limit."""
-    allowed, made = most_evaluations(size, compiled=False), 0
+def by_scipy(
+    rate: Callable[[float, Floats], Floats],
+    t_end: float,
+    start: Floats,
+    times: Floats | None = None,
+    method: str = "LSODA",
+    **tolerances: float,
+) -> Floats:
+    """Solve a rate in Python from 0 to t_end by a solver of scipy, with at most `most_evaluations` of the rate.
+
+    LSODA keeps a dense Jacobian: above DENSE values DOP853 takes its place.
+
+    Parameters
+    ----------
+    rate : callable
+        ``rate(t, state)``, the derivative of the state (size,).
+    t_end : float
+        Last time.
+    start : (size,) array
+        State at t = 0.
+    times : (N,) array, optional
+        Times of the states; default the solver's own steps.
+    method : str
+        Name of the solver.
+    **tolerances : float
+        rtol and atol.
+
+    Returns
+    -------
+    (N, size) array
+        States.
+
+    Raises
+    ------
+    NoNumber
+        The solver fails or takes too many evaluations.
+    """
+    from scipy.integrate import solve_ivp
+
+    allowed, made = most_evaluations(start.size, compiled=False), 0
 
     def counted(t: float, state: Floats) -> Floats:
         nonlocal made
@@ -73,7 +111,11 @@ def limited(rate: Callable[[float, Floats], Floats], size: int) -> Callable[[flo
             raise NoNumber(f"the run was stopped after {allowed} evaluations of its rate, the most that are allowed")
         return rate(t, state)
 
-    return counted
+    chosen = "DOP853" if method == "LSODA" and start.size > DENSE else method
+    run = solve_ivp(counted, (0.0, t_end), start, chosen, times, **tolerances)
+    if not run.success:
+        raise NoNumber(f"the run failed ({run.message})")
+    return np.asarray(run.y.T)
 
 
 def flow(

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
@@ -23,8 +22,8 @@ from snapdyn.validation.claims.language import (
     Instance,
     Measure,
     Measured,
-    NoNumber,
     Property,
+    by_scipy,
 )
 from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
 
@@ -81,10 +80,7 @@ def original_flow(instance: Instance) -> OriginalFlow:
         return (instance.eta_Y * p[:, None] * np.where(own, right, -alpha)).ravel()
 
     times = log_times(1e-3 * min(100.0 / instance.eta_Y, instance.t_end), instance.t_end, SAVES)
-    run = solve_ivp(rate, (0.0, instance.t_end), np.zeros(own.size), "LSODA", times, rtol=1e-10, atol=1e-30)
-    if not run.success:
-        raise NoNumber(f"the run failed ({run.message})")
-    C = run.y.T.reshape(times.size, *own.shape)
+    C = by_scipy(rate, instance.t_end, np.zeros(own.size), times, rtol=1e-10, atol=1e-30).reshape(-1, *own.shape)
     W = G @ C
     wrong_logits = np.where(own, -np.inf, W)
     highest, lowest = wrong_logits.max(axis=2, keepdims=True), np.where(own, np.inf, W).min(axis=2, keepdims=True)
@@ -93,7 +89,7 @@ def original_flow(instance: Instance) -> OriginalFlow:
     a = np.where(own, wrong.sum(axis=2, keepdims=True), -wrong) @ C.transpose(0, 2, 1)
     beta = -a / np.einsum("tnn->tn", a)[:, :, None] * (1 - np.eye(K))
     spread = np.maximum.accumulate((highest - lowest).max(axis=(1, 2)))
-    return OriginalFlow(run.t, C[:, np.arange(K), np.arange(K)], spread, beta)
+    return OriginalFlow(times, C[:, np.arange(K), np.arange(K)], spread, beta)
 
 
 def largest(of: Callable[[Instance, OriginalFlow], Floats], at_most: float = 1.0) -> Measure:

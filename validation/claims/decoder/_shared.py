@@ -22,10 +22,9 @@ from snapdyn.validation.claims.language import (
     Ints,
     Measure,
     Measured,
-    NoNumber,
     Property,
     Requirement,
-    limited,
+    by_scipy,
 )
 
 # What some hundred steps make of the solver tolerance of `flow_against`.
@@ -78,8 +77,6 @@ def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefac
     - alpha_n). If class n moves Y by d_n (e_n - alpha_n)^T, mixing_kn = f_k.d_n. The rate is plain numpy, integrated
     by scipy.
     """
-    from scipy.integrate import solve_ivp
-
     column, copies = outputs(instance)
     shape = instance.num_classes, copies.size
     weights = mixing * instance.prior
@@ -89,11 +86,9 @@ def flow_against(instance: Instance, mixing: Floats, factor: float = 1.0, prefac
 
     require_affordable("the decoder by scipy", EVALUATIONS * mixing.size * copies.size)
     end, start = instance.flow_rates[0] * instance.t_end, np.zeros(shape[0] * shape[1])
-    run = solve_ivp(limited(rate, start.size), (0.0, end), start, method="DOP853", rtol=1e-10, atol=1e-12)
-    if not run.success:
-        raise NoNumber(f"the run failed ({run.message})")
+    states = by_scipy(rate, end, start, method="DOP853", rtol=1e-10, atol=1e-12)
     u = prefactor * instance.vocab_size * analytic.h(instance.prior * end, factor, instance.vocab_size)
-    off = distance(instance, run.y[:, -1].reshape(shape), u)
+    off = distance(instance, states[-1].reshape(shape), u)
     return Measured(off.max(), at_most=SOLVER_ERROR, where=f"class {off.argmax()}")
 
 

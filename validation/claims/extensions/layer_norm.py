@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.extensions._shared import alike
@@ -20,11 +19,10 @@ from snapdyn.validation.claims.language import (
     Instance,
     Map,
     Measured,
-    NoNumber,
     Picture,
     Property,
     Requirement,
-    limited,
+    by_scipy,
 )
 from snapdyn.validation.grid import Grid
 
@@ -74,10 +72,8 @@ def attention_logits(instance: Instance) -> Floats:
 
     start = np.zeros(split + M * (K + 1))
     times = np.linspace(0.0, instance.t_end, 30)
-    run = solve_ivp(limited(both, start.size), (0.0, times[-1]), start, "LSODA", times, rtol=1e-8, atol=1e-11)
-    if not run.success:
-        raise NoNumber(f"the run failed ({run.message})")
-    z = run.y[:split].T.reshape(-1, split // M, M)
+    states = by_scipy(both, instance.t_end, start, times, rtol=1e-8, atol=1e-11)
+    z = states[:, :split].reshape(-1, split // M, M)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(instance.P) + z[:, instance.classes.query_index])
 
