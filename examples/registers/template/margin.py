@@ -59,6 +59,26 @@ claim(
 )  # fmt: skip
 
 
+def late(parameters, factor=1.0):
+    x = parameters["eta"] * parameters["t"]
+    return sd.Measured(float(np.log1p(factor * x) / law(x) - 1), at_most=0.01, error=1e-12)
+
+
+claim(
+    "margin-late", "Late, ln(1 + eta t) is the margin up to 1 %", "ln(1 + eta t)/w is at most 1.01 from eta t = 200 on.",
+    latex=r"\ln(1+\eta t)\leq 1.01\,w", conditions=("eta t is at least 200",), expected="conditional",
+    conclusion="Holds from eta t = 100 on, and fails before: the logarithm is too large by about 1/(eta t) of it.",
+    properties=sd.Property(
+        "ln(1 + eta t)/w - 1", "closed form", late, sd.Box(eta=(1e-3, 10.0, "log"), t=(10.0, 1e6, "log")),
+        conditions=(sd.Requirement("late", "eta t >= 200", lambda p: p["eta"] * p["t"], at_least=200.0),),
+        controls={"wrong theory: w = ln(1 + 2 eta t)": lambda parameters: late(parameters, 2.0)},
+    ),
+    map=lambda level: sd.boundary(
+        "margin-late", {}, {"eta": np.geomspace(1e-3, 10, 20), "t": np.geomspace(10, 1e6, 20)}
+    ),
+)  # fmt: skip
+
+
 def compute(level):
     x = np.geomspace(0.01, 1e4, 200)
     return xarray.Dataset({"margin": ("x", law(x)), "logarithm": ("x", np.log1p(x))}, {"x": x})
