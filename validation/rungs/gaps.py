@@ -228,7 +228,7 @@ class Ladder:
                 "resolved": (("observable", "t"), resolved),
                 "scale": ("observable", scale),
             },
-            {"observable": names, "t": ("t", self.t, {"units": "batch-size-1 steps"})},
+            {"observable": names, "t": ("t", self.t, {"units": self.rungs[0].runs[0].clock})},
         )
 
     @cached_property
