@@ -45,8 +45,8 @@ LETTER = rf"(?:{NAMES}|[A-Za-z])(?![A-Za-z'’-])"
 AFTER_SIGN = re.compile(rf"(?:(?:[\[(+*/=<>|^]|(?<!\w)-)\s?|(?<![\w'’]){LETTER} |\d )$")
 BEFORE_SIGN = re.compile(r"[\^'*/|\]([]| ?(?:[+*/=<>!]|-[ >])")
 BEFORE_WORD = re.compile(
-    r" (?:is|are|was|be|and|or|in|at|of|to|on|by|with|from|for|as|has|than|that|which|where|when|if|but|over|under|above|"
-    r"below|between|grows|falls|goes|tends|times|plus|minus|equals|exceeds|vanishes|stays|does)\b(?!-)"
+    r" (?:is|are|was|be|and|or|in|at|of|to|on|by|with|from|for|as|has|than|that|which|where|when|if|but|over|under|"
+    r"above|below|between|grows|falls|goes|tends|times|plus|minus|equals|exceeds|vanishes|stays|does)\b(?!-)"
 )
 LETTER_AFTER, CLAUSE_ENDS = re.compile(f" {LETTER}"), re.compile(r"\s*(?:$|[,;:)]|\.(?!\w))")
 

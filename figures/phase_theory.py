@@ -125,7 +125,7 @@ def theory_on(field: xarray.DataArray, *points: Floats) -> Theory:
 
 def own_lines(field: xarray.DataArray, *points: Floats) -> dict[str, Floats]:
     """Return the lines that a diagram's observable declares, as `lines_of` does; arguments as of `sections_on`."""
-    entry = OBSERVABLES[field.attrs["observable"]] if field.attrs["observable"] in OBSERVABLES else None
+    entry = OBSERVABLES.get(field.attrs["observable"])
     if entry is None or not entry.lines:
         return {}
     sections = sections_on(field, *points)

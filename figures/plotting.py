@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdyn.core.errors import InputError, choice, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_named, curve_names
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_names
 from snapdyn.figures.claim_pictures import draw_picture
 from snapdyn.figures.heat_maps import draw_map, drawable
 from snapdyn.figures.panels import fit_texts, legend_above

@@ -159,10 +159,11 @@ def _conditions(answers: Sequence[InstanceResult], x: Floats, y: Floats) -> tupl
         logs = [_scale(axis) == "log" for axis in (x, y)]
         places = [np.log(axis) if log else axis for axis, log in zip((x, y), logs, strict=True)]
         field = np.ma.masked_invalid(level.reshape(y.size, x.size))
-        if parts := contour_generator(*places, field).lines(0.0):
+        contours: Any = contour_generator
+        if parts := contours(*places, field).lines(0.0):
             points = np.concatenate([np.append(part, [[np.nan, np.nan]], axis=0) for part in parts])[:-1]
-            drawn = (np.exp(each) if log else each for each, log in zip(points.T, logs, strict=True))
-            lines.append(Line(condition, *drawn, "printed"))
+            right, up = (np.exp(each) if log else each for each, log in zip(points.T, logs, strict=True))
+            lines.append(Line(condition, right, up, "printed"))
     return tuple(lines)
 
 

@@ -20,8 +20,8 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.observables import (
-    STEPS,
     OBSERVABLES,
+    STEPS,
     entropy_of,
     entry_of,
     peak_times,

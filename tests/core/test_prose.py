@@ -24,8 +24,8 @@ def test_classes_and_runs_have_tables() -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "a' = b (s - a b)", "|a^2 - b^2|", "a(0) = b(0)", "the product of b and a", "where a is small", "for small a, b", "eta a t",
-    "ratio a/b", "I - E'", "at a = 1", "4 A Gamma", "a b = s", "from a",
+    "a' = b (s - a b)", "|a^2 - b^2|", "a(0) = b(0)", "the product of b and a", "where a is small", "for small a, b",
+    "eta a t", "ratio a/b", "I - E'", "at a = 1", "4 A Gamma", "a b = s", "from a",
 ])  # fmt: skip
 def test_variables_named_like_words(text: str) -> None:
     """Assert that a, A and I are variables beside signs and variables, and that a is where no article can stand."""
@@ -33,8 +33,8 @@ def test_variables_named_like_words(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "a K x K table", "(a function of t)", "t = a few steps", "for a K of 10", "a t-test", "A claim holds", "Part I of it",
-    "Lemma A.", "K = 2, a class", "in a K-ball", "case A and B", "a 2-layer net", "I find",
+    "a K x K table", "(a function of t)", "t = a few steps", "for a K of 10", "a t-test", "A claim holds",
+    "Part I of it", "Lemma A.", "K = 2, a class", "in a K-ball", "case A and B", "a 2-layer net", "I find",
 ])  # fmt: skip
 def test_articles_and_numerals(text: str) -> None:
     """Assert that articles, names of parts and the pronoun stay upright."""

@@ -31,8 +31,7 @@ from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, plot
 from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
-from snapdyn.figures.heat_maps import diagram as diagram_of
-from snapdyn.figures.heat_maps import draw
+from snapdyn.figures.heat_maps import diagram as diagram_of, draw
 from snapdyn.figures.phase_theory import ONSET, lines_of, own_lines, theory_of
 from snapdyn.validation import ladder, phases
 from snapdyn.validation.claims.maps import fall_onset
