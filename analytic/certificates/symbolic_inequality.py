@@ -107,8 +107,8 @@ def _inequality(relation: Any, box: Mapping[str, tuple[float, float]]) -> Inequa
     margin = relation.gts - relation.lts
     if names := {str(symbol) for symbol in margin.free_symbols} - set(box):
         raise InputError(
-            f"expected a range for each symbol of {shown(str(relation))}, received none for {', '.join(sorted(names))}; add "
-            "it to the box"
+            f"expected a range for each symbol of {shown(str(relation))}, received none for "
+            f"{', '.join(sorted(names))}; add it to the box"
         )
     point = {name: arb(low) for name, (low, _) in box.items()}
     _ball(margin, point)  # refuses functions that it does not know

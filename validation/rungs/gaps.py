@@ -268,7 +268,7 @@ class Ladder:
         return tuple(self.gaps.rung.values[(largest.gap > limit) & (largest.resolved <= limit)])
 
     def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, Fit]:
-        """Halve the step size, at fixed times of the flow; fit the orders of descent, and of the seeds' spread and mean.
+        """Halve the step size, at fixed times of the flow; fit the orders of descent, the seeds' spread and their mean.
 
         Parameters
         ----------
