@@ -61,7 +61,8 @@ def boundary(
     -------
     Map
         The measured number over the axes, its bound as threshold; NaN where there is no number. With one axis the
-        second has the single value 1. For a statement "at least", the number and the bound have the opposite sign.
+        second has the single value 1. For a statement "at least", the number and the bound have the opposite sign,
+        and the quantity says "minus".
         Its `boundaries` are the claim's conditions: a line where each of them begins to be met.
 
     Raises
@@ -131,7 +132,7 @@ def boundary(
         title=f"{entry.title} ({claim})",
         xlabel=xname,
         ylabel=yname,
-        quantity=quantity,
+        quantity=quantity if sign > 0 else f"minus the {quantity}",
         x=x,
         y=y,
         violation=sign * np.reshape(read, (y.size, x.size)),

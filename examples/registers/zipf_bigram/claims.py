@@ -70,7 +70,7 @@ def almost_linear(q, alpha=1.0):
 claim(
     "bigram-descent-zipf", "At alpha = 1 the steps of gradient descent grow almost linearly with d",
     "For a small relative error epsilon the steps grow as d to a power of at least 0.9.", expected="conditional",
-    latex=r"\frac{\mathrm d\ln t}{\mathrm d\ln d}\geq 0.9", conditions=("epsilon is at most 0.02", "d is at least 100"),
+    latex=r"\log_2\frac{t(2d)}{t(d)}\geq 0.9", conditions=("epsilon is at most 0.02", "d is at least 100"),
     conclusion="Holds for epsilon up to 0.02. The power is 1 - epsilon e^s, which tends to 1 - epsilon as d grows.",
     findings=("Z1",),
     properties=sd.Property(
@@ -125,12 +125,12 @@ claim(
     "bigram-descent-finite", "For alpha > 1 the steps of gradient descent do not depend on d",
     "With the tokens beyond d below 5 % of epsilon, twice as many tokens need at most 7 % more steps.",
     latex=r"\log_2\frac{t(2d)}{t(d)}\leq 0.1", conditions=("tokens beyond d have at most 5 % of epsilon",),
-    conclusion="Holds under this condition; near alpha = 1 it asks for more tokens than any vocabulary has.",
+    conclusion="Holds if d is that large; near alpha = 1 no vocabulary is.",
     expected="conditional", findings=("Z2",),
     properties=sd.Property(
         "exponent of the steps between d and 2 d", "descent", finite,
         sd.Box(alpha=(1.05, 3.0), epsilon=(0.01, 0.3, "log"), d=(50, 5000, "log")),
-        conditions=(sd.Requirement("tokens beyond d", "their share <= 0.05 epsilon", beyond, at_most=0.05),),
+        conditions=(sd.Requirement("tokens beyond d", "tokens beyond d <= 0.05 epsilon", beyond, at_most=0.05),),
         controls={"wrong theory: frequencies 1/i": lambda q: finite(q, 1.0)},
     ),
     map=lambda level: sd.boundary(

@@ -50,7 +50,7 @@ PROPERTIES = (
         "wrong theory: with even steps only": off(2, lambda data: data.steps[3], 0.15)}),
 )  # fmt: skip
 CAPTION = (
-    "Steps to a relative error of 5 % over the number of tokens. Gradient descent: almost linear at alpha = 1, constant "
-    "at alpha = 2. Sign descent at alpha = 1: the square root of d, and constant if only even steps count."
+    "Steps to a relative error of 5 % over the number of tokens. Gradient descent: almost linear at alpha = 1, "
+    "constant at alpha = 2. Sign descent at alpha = 1: the square root of d, and constant if only even steps count."
 )
 sd.register(sd.FigureEntry("bigram-steps", "Steps over tokens", CAPTION, compute, draw, PROPERTIES))
