@@ -48,7 +48,8 @@ def claim(id, title, statement, **facts):
 
 claim(
     "margin-law", "The margin has a closed form", "w = ln omega(1 + eta t), omega Wright's function.",
-    latex=r"w=\ln\omega(1+\eta t)", conclusion="Holds.", proved=("margin-first-integral",),
+    latex=r"w=\ln\omega(1+\eta t)", conclusion="Holds.", grade="proved",
+    proved=("margin-first-integral",),
     properties=sd.Property(
         "largest |w - ln omega(1 + eta t)|", "flow", distance, sd.Box(eta=(1e-3, 10.0, "log")),
         controls={"wrong theory: w = ln(1 + eta t)": lambda parameters: distance(parameters, np.log1p)},
@@ -73,7 +74,7 @@ def late(parameters, factor=1.0):
 claim(
     "margin-late", "Late, ln(1 + eta t) is the margin up to 1 %", "ln(1 + eta t) <= 1.01 w from eta t = 200 on.",
     latex=r"\ln(1+\eta t)\leq 1.01\,w", conditions=("eta t is at least 200",), expected="conditional",
-    conclusion="Holds from eta t = 100 on, and fails before: the logarithm is too large by about 1/(eta t) of it.",
+    conclusion="Holds from eta t = 100 on, and fails before: its relative error is about 1/(eta t).",
     properties=sd.Property(
         "ln(1 + eta t)/w - 1", "closed form", late, sd.Box(eta=(1e-3, 10.0, "log"), t=(10.0, 1e6, "log")),
         conditions=(sd.Requirement("late", "eta t >= 200", lambda p: p["eta"] * p["t"], at_least=200.0),),
