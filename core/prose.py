@@ -38,8 +38,17 @@ PIECES = re.compile(
     """,
     re.VERBOSE,
 )
-# Articles, pronouns and the sign O(...) of orders stay upright.
+# Articles, the pronoun and numeral I, and the sign O(...) of orders stay upright. A, a and I are variables where these
+# cannot stand: beside a sign or between variables, and "a" also before a word that follows nouns and at a clause's end.
 UPRIGHT = frozenset("aAIO")
+LETTER = rf"(?:{NAMES}|[A-Za-z])(?![A-Za-z'’-])"
+AFTER_SIGN = re.compile(rf"(?:(?:[\[(+*/=<>|^]|(?<!\w)-)\s?|(?<![\w'’]){LETTER} |\d )$")
+BEFORE_SIGN = re.compile(r"[\^'*/|\]([]| ?(?:[+*/=<>!]|-[ >])")
+BEFORE_WORD = re.compile(
+    r" (?:is|are|was|be|and|or|in|at|of|to|on|by|with|from|for|as|has|than|that|which|where|when|if|but|over|under|"
+    r"above|below|between|grows|falls|goes|tends|times|plus|minus|equals|exceeds|vanishes|stays|does)\b(?!-)"
+)
+LETTER_AFTER, CLAUSE_ENDS = re.compile(f" {LETTER}"), re.compile(r"\s*(?:$|[,;:)]|\.(?!\w))")
 
 Piece = tuple[str, str]  # "text", "italic", "sub" or "sup", and its characters
 
@@ -68,7 +77,7 @@ def _piece(match: re.Match[str]) -> Iterator[Piece]:
         yield "text", "∫"
     elif found["base"]:
         base = GREEK.get(found["base"], found["base"]) + ("\u0303" if found["tilde"] else "")
-        yield ("text" if found["base"] in UPRIGHT and not found["index"] else "italic"), base
+        yield ("text" if found["base"] in UPRIGHT and not found["index"] and not _variable(match) else "italic"), base
         if found["digits"]:
             yield "sub", found["digits"]
         yield "text", "′" if found["prime"] else ""
@@ -85,6 +94,19 @@ def _piece(match: re.Match[str]) -> Iterator[Piece]:
         signs = {"dot": "·", "minus": "−", "equals": "\u00a0=\u00a0"}
         kind = match.lastgroup or "reading"
         yield "text", signs.get(kind, SIGNS.get(match[0], match[0]))
+
+
+def _variable(match: re.Match[str]) -> bool:
+    """Whether an A, a or I is a variable, to judge by its neighbours."""
+    letter, before, after = match["base"], match.string[: match.start()], match.string[match.end() :]
+    if letter == "O":
+        return False
+    if match["prime"] or match["digits"] or BEFORE_SIGN.match(after):
+        return True
+    if AFTER_SIGN.search(before) and (LETTER_AFTER.match(after) or CLAUSE_ENDS.match(after)):
+        return True
+    begins = not before and re.match(r" [a-z](?![a-z-])", after)  # "a b = c", not "a K x K table"
+    return letter == "a" and bool(begins or BEFORE_WORD.match(after) or CLAUSE_ENDS.match(after))
 
 
 def _inner(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -174,6 +174,9 @@ class Observable:
         Whether this quantity needs an integration that locates the event "transition", and SGD that keeps the decoder.
     needs_decoder : bool
         Whether this quantity needs a run that keeps the decoder.
+    lines : mapping of str to callable
+        Lines of a theory in phase diagrams of this quantity: label, and ``line(parameters)``, which is 0 on the line.
+        The parameters are the keys of a run's sections, `[system]` last: numbers, or arrays over the diagram.
 
     Examples
     --------
@@ -195,6 +198,7 @@ class Observable:
     text: bool = False
     needs_transition: bool = False
     needs_decoder: bool = False
+    lines: Mapping[str, Callable[[Mapping[str, Any]], Any]] = field(default_factory=dict, hash=False)
 
     @property
     def attributes(self) -> dict[str, str]:

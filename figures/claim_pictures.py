@@ -54,7 +54,8 @@ def inline_svg(figure: Figure, description: str) -> str:
     body = re.sub(r"<!--.*?-->\s*", "", body, flags=re.DOTALL)
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"; font-family: [^;\"]*|\n *", "", body)  # the page has its own font
-    body = re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}", body)  # tenths of a point
+    # Places in tenths of a point; texts, which stand between tags, keep their numbers.
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}", tag[0]), body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {view_box[0]} '
         f'role="img" aria-label="{description}" style="stroke-linejoin: round; stroke-linecap: butt">{body}'

@@ -15,7 +15,7 @@ from snapdyn.core.errors import InputError, choice
 from snapdyn.core.prose import as_mathtext
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.panels import fit_texts, legend_above, readable_axis
-from snapdyn.figures.phase_theory import lines_of, parameters_of, theory_on
+from snapdyn.figures.phase_theory import lines_of, own_lines, parameters_of, theory_on
 from snapdyn.figures.style import SINGLE_COLUMN, TIMES, Axes, Figure, line_width, new_figure, note_size
 from snapdyn.validation.phases import OBSERVABLES, PHASES
 
@@ -308,7 +308,8 @@ def draw_diagram(axes: Axes, field: xarray.DataArray) -> list[Any]:
     spaced = ((np.geomspace if scale == "log" else np.linspace) for scale in scales)
     X, Y = np.meshgrid(*(points(ends[0], ends[-1], MESH) for points, ends in zip(spaced, edges, strict=True)))
     theory = theory_on(field, X, Y)
-    for (label, line), colour in zip(lines_of(variable, theory).items(), LINE_COLOURS, strict=False):
+    lines = lines_of(variable, theory) | own_lines(field, X, Y)
+    for (label, line), colour in zip(lines.items(), cycle(LINE_COLOURS), strict=False):
         level = np.broadcast_to(line, X.shape)
         known = level[np.isfinite(level)]
         if known.size and known.min() < 0 < known.max():

@@ -12,9 +12,11 @@ import xarray
 from numpy.typing import ArrayLike
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.validation.phases import OF_THEORY
+from snapdyn.dynamics.files.user_files import described
+from snapdyn.validation.phases import OBSERVABLES, OF_THEORY
 
 # Value of (eta_Z/eta_Y) (V h)^2 just below the first falls of distinct tokens that were seen (F10).
 ONSET = 4.5
@@ -117,7 +119,33 @@ def parameters_of(field: xarray.DataArray) -> dict[str, xarray.DataArray]:
 
 
 def theory_on(field: xarray.DataArray, *points: Floats) -> Theory:
-    """Read the theory's quantities on a diagram, from its settings.
+    """Read the theory's quantities on a diagram, from its settings; arguments as of `sections_on`."""
+    return theory_of(sections_on(field, *points))
+
+
+def own_lines(field: xarray.DataArray, *points: Floats) -> dict[str, Floats]:
+    """Return the lines that a diagram's observable declares, as `lines_of` does; arguments as of `sections_on`."""
+    entry = OBSERVABLES.get(field.attrs["observable"])
+    if entry is None or not entry.lines:
+        return {}
+    sections = sections_on(field, *points)
+    system = sections.pop("system", {})
+    parameters = {key: value for section in (*sections.values(), system) for key, value in section.items()}
+    lines = {}
+    for label, line in entry.lines.items():
+        try:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                lines[label] = np.asarray(line(parameters), dtype=float)
+        except Exception as error:  # whatever the code of a user raises
+            raise InputError(
+                f"expected numbers of the line {shown(label)} of {entry.name}, received {described(error, '')}; its "
+                f"parameters are {', '.join(parameters)}"
+            ) from error
+    return lines
+
+
+def sections_on(field: xarray.DataArray, *points: Floats) -> dict[str, dict[str, Any]]:
+    """Return the sections of a run, with the swept values on a diagram in place of those of the file.
 
     Parameters
     ----------
@@ -130,27 +158,15 @@ def theory_on(field: xarray.DataArray, *points: Floats) -> Theory:
     changes = {name: each.values.flat[0] for name, each in parameters_of(field).items()}
     places = zip((x, y), points or np.meshgrid(x, y), strict=True)
     changes |= {place.attrs["parameter"]: values for place, values in places}
-    return theory_of(json.loads(field.attrs["settings"]), changes)
-
-
-def theory_of(settings: Mapping[str, Mapping[str, Any]], changes: Mapping[str, Any]) -> Theory:
-    """Read the theory's quantities from the sections of a run and from swept values.
-
-    Parameters
-    ----------
-    settings : mapping of str to mapping
-        Sections of the run file.
-    changes : mapping of str to array_like
-        Swept values by dotted name ("system.eta_Y").
-
-    Returns
-    -------
-    Theory
-    """
-    sections: dict[str, dict[str, Any]] = {name: dict(values) for name, values in settings.items()}
+    sections: dict[str, dict[str, Any]] = json.loads(field.attrs["settings"])
     for dotted, value in changes.items():
         section, _, key = dotted.partition(".")
         sections.setdefault(section, {})[key] = value
+    return sections
+
+
+def theory_of(sections: Mapping[str, Mapping[str, Any]]) -> Theory:
+    """Read the theory's quantities from the sections of a run, whose values may be arrays."""
     rates = sections.get("system") or sections.get("sgd") or sections.get("ladder") or {}
     classes = sections.get("classes", rates)
 

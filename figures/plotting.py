@@ -9,14 +9,13 @@ import numpy as np
 
 from snapdyn.core.errors import InputError, choice, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics import SequenceClasses, Trajectory
-from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_named, curve_names
+from snapdyn.dynamics.observables import OBSERVABLES, Observable, curve_names
 from snapdyn.figures.claim_pictures import draw_picture
-from snapdyn.figures.heat_maps import draw_map
+from snapdyn.figures.heat_maps import draw_map, drawable
 from snapdyn.figures.panels import fit_texts, legend_above
 from snapdyn.figures.style import (
     LINE_STYLES,
     SINGLE_COLUMN,
-    TIME_LABEL,
     Axes,
     Style,
     house_style,
@@ -238,16 +237,17 @@ def _draw_ladder(axes: Axes, ladder: Ladder, what: str) -> None:
 
     gaps = ladder.gaps.assign_attrs(tolerance=ladder.tolerance)
     draw_gaps(axes, gaps, what)
+    axes.set_xlabel(drawable(f"$t$ ({ladder.rungs[0].runs[0].clock})"))
     axes.set_ylabel(f"gap of {what} relative to its largest change")
     axes.legend(fontsize=note_size())
 
 
 def _draw_comparison(axes: Axes, dataset: xarray.Dataset, what: str) -> None:
-    from snapdyn.figures.residuals import draw_curves
+    from snapdyn.figures.residuals import draw_curves, label_of
 
-    draw_curves(axes, dataset.sel(observable=what))
-    observable, indices = curve_named(what)
-    axes.set_ylabel(observable.axis_of(*indices))
+    one = dataset.sel(observable=what)
+    draw_curves(axes, one)
+    axes.set_ylabel(label_of(one))
     axes.set_xlabel("step")
     axes.legend(fontsize=note_size())
 
@@ -309,7 +309,7 @@ def draw_runs(
             axes.fill_between(first.t[kept], low, high, color=colour, alpha=0.2, linewidth=0)
     if log_time:
         axes.set_xscale("log")
-    axes.set_xlabel(TIME_LABEL)
+    axes.set_xlabel(drawable(f"$t$ ({first.clock})"))
     axes.set_ylabel(ylabel)
     if before + len(curves) > 1:
         axes.legend(ncols=1 + (before + len(curves) - 1) // 8, fontsize=note_size())

@@ -122,6 +122,15 @@ def _set_clock(axes: Axes, steps: np.ndarray, settings: dict[str, Any]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
+def label_of(data: xarray.Dataset) -> str:
+    """Label of the observable of a comparison; that of a user's system is its name."""
+    name = str(data.observable.values)
+    if "system" in json.loads(data.attrs["settings"]):
+        return name
+    observable, indices = curve_named(name)
+    return observable.axis_of(*indices)
+
+
 def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
     draw_curves(main, data)
     steps = data.step.values
@@ -140,11 +149,7 @@ def _draw_observable(main: Axes, residual: Axes, data: xarray.Dataset) -> None:
                 axes.axvline(at, color="0.5", lw=line_width(0.6), ls=(0, (1, 2)))
             side = "right" if kind == "peak" else "left"  # t* comes a little before t0'
             label_above(main, at, TIMES[kind], side, fontsize=note_size())
-    name = title = str(data.observable.values)
-    if "system" not in json.loads(data.attrs["settings"]):
-        observable, indices = curve_named(name)
-        title = observable.axis_of(*indices)
-    main.set_title(title, pad=12 if transitions else 4)
+    main.set_title(label_of(data), pad=12 if transitions else 4)
     residual.axhline(0, color="0.6", lw=line_width(0.5))
     subtracted = "median" if data.sizes["seed"] > 1 else _recorder(json.loads(data.attrs["settings"]))
     residual.set_ylabel(f"minus {subtracted}", fontsize=note_size())

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from contourpy import contour_generator
 from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, finite_array, function, instance, shown, text, unknown_name, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.grid import Grid
-from snapdyn.validation.instance_checks import check
-from snapdyn.validation.measured import Measured
-from snapdyn.validation.pictures import Map
+from snapdyn.validation.instance_checks import InstanceResult, check
+from snapdyn.validation.pictures import Line, Map
 
 
 def boundary(
@@ -61,7 +61,9 @@ def boundary(
     -------
     Map
         The measured number over the axes, its bound as threshold; NaN where there is no number. With one axis the
-        second has the single value 1. For a statement "at least", the number and the bound have the opposite sign.
+        second has the single value 1. For a statement "at least", the number and the bound have the opposite sign,
+        and the quantity says "minus".
+        Its `boundaries` are the claim's conditions: a line where each of them begins to be met.
 
     Raises
     ------
@@ -107,8 +109,7 @@ def boundary(
     defaults = {"eta_Y": eta_Y, "eta_Z": eta_Z, "t_end": t_end}
     options: dict[str, Any] = {"only": [claim], "rungs": [rung] if rung else ()}
 
-    def number(point: dict[str, Any]) -> tuple[str, Measured] | None:
-        """Name of the deciding property and its number."""
+    def answer(point: dict[str, Any]) -> InstanceResult:
         if isinstance(classes, Mapping):
             report = check({**classes, **point}, **options)
         else:
@@ -117,10 +118,10 @@ def boundary(
                 raise unknown_name("axis of fixed classes", next(iter(point)), tuple(defaults))
             made = classes if isinstance(classes, SequenceClasses) else classes(**point)
             report = check(made, **rates, **options, seq_len=seq_len, momentum=momentum)
-        answer = next((each for each in report.claims if rung in (None, each.rung)), report.claims[0])
-        return None if answer.prop is None or answer.number is None else (answer.prop.name, answer.number)
+        return next((each for each in report.claims if rung in (None, each.rung)), report.claims[0])
 
-    found = Grid(dict(reversed(values.items())), dict, number).measured()
+    answers: list[InstanceResult] = Grid(dict(reversed(values.items())), dict, answer).measured()
+    found = [(each.prop.name, each.number) if each.prop and each.number else None for each in answers]
     kinds = {(name, measured.bound, measured.relation) for name, measured in filter(None, found)}
     # Numbers of several properties, or with bounds of their own, compare by how far they are beyond their bounds.
     quantity, bound, relation = kinds.pop() if len(kinds) == 1 else ("measured over its bound", 1.0, "<=")
@@ -131,15 +132,40 @@ def boundary(
         title=f"{entry.title} ({claim})",
         xlabel=xname,
         ylabel=yname,
-        quantity=quantity,
+        quantity=quantity if sign > 0 else f"minus the {quantity}",
         x=x,
         y=y,
         violation=sign * np.reshape(read, (y.size, x.size)),
         threshold=sign * bound,
+        boundaries=_conditions(answers, x, y),
         xscale=_scale(x),
         yscale=_scale(y),
         scale="linear",
     )
+
+
+def _conditions(answers: Sequence[InstanceResult], x: Floats, y: Floats) -> tuple[Line, ...]:
+    """Lines over (x, y) on which each condition of the answers turns from met to unmet."""
+    if min(x.size, y.size) < 2:
+        return ()
+    lines = []
+    for condition in {each.required or each.name: None for answer in answers for each in answer.conditions}:
+        here = [[each for each in answer.conditions if condition in (each.required, each.name)] for answer in answers]
+        # The logarithm of value over bound: straight for products of powers on logarithmic axes.
+        excess = np.array([each[0].excess if each else np.nan for each in here])
+        margin = np.array([-each[0].margin if each else np.nan for each in here])
+        with np.errstate(divide="ignore"):
+            level = np.where(np.isfinite(margin), np.log(excess), np.nan)
+        level = level if np.isfinite(level[np.isfinite(margin)]).all() else margin
+        logs = [_scale(axis) == "log" for axis in (x, y)]
+        places = [np.log(axis) if log else axis for axis, log in zip((x, y), logs, strict=True)]
+        field = np.ma.masked_invalid(level.reshape(y.size, x.size))
+        contours: Any = contour_generator
+        if parts := contours(*places, field).lines(0.0):
+            points = np.concatenate([np.append(part, [[np.nan, np.nan]], axis=0) for part in parts])[:-1]
+            right, up = (np.exp(each) if log else each for each, log in zip(points.T, logs, strict=True))
+            lines.append(Line(condition, right, up, "printed"))
+    return tuple(lines)
 
 
 def _scale(axis: Floats) -> Literal["log", "linear"]:

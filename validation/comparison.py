@@ -14,7 +14,7 @@ import xarray
 from snapdyn.core.errors import InputError, choice, instance, list_of, positive, shown, whole
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.driver import whole_run
-from snapdyn.dynamics.observables import curve_named, entropy_of, entry_of
+from snapdyn.dynamics.observables import STEPS, curve_named, entropy_of, entry_of
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.traces.trace import Trace
@@ -273,6 +273,7 @@ def _over_system(trace: Trace, system: System, observables: Sequence[str] | None
         raise InputError(f"expected a system that can be integrated, received: {error}") from error
     theory = np.array([run.observable(name) for name in names])[None]
     recorded = {"sgd": values, "step": steps, "t": steps, "seed": list(range(trace.num_seeds))}
+    recorded["clock"] = run.clock
     settings = {"recorded": "trace", "clock": "t is the recorded step", "system": system.name}
     return _dataset(recorded, theory, names, [SYSTEM], {"settings": settings, "transition_times": {}})
 
@@ -382,7 +383,7 @@ def _dataset(
         {
             "sgd": (("seed", "observable", "step"), recorded["sgd"]),
             "theory": (("curve", "observable", "step"), theory),
-            "t": ("step", recorded["t"], {"units": "batch-size-1 steps"}),
+            "t": ("step", recorded["t"], {"units": recorded.get("clock", STEPS)}),
         },
         {
             "seed": recorded["seed"],

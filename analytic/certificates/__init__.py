@@ -6,10 +6,10 @@ words how a statement follows from its inequalities; tests check that step at 50
 
 from snapdyn.analytic.certificates import correlation, decoder_speed, discrete_visits, transition
 from snapdyn.analytic.certificates.prover import Certificate, Inequality, Proof, Statement, prove
+from snapdyn.analytic.certificates.symbolic_inequality import CERTIFICATES, certify
 
-__all__ = ["CERTIFICATES", "Certificate", "Inequality", "Proof", "Statement", "prove"]
+__all__ = ["CERTIFICATES", "Certificate", "Inequality", "Proof", "Statement", "certify", "prove"]
 
 # Modules in the order of the paper; each declares its statements in the same order.
 MODULES = (decoder_speed, discrete_visits, correlation, transition)
-CERTIFICATES: dict[str, Statement] = {statement.id: statement for module in MODULES for statement in module.STATEMENTS}
-"""Statements that the project certifies, by id."""
+CERTIFICATES.declare(statement for module in MODULES for statement in module.STATEMENTS)

@@ -32,6 +32,7 @@ STEP_IN_PYTHON = 1.2e5  # multiplications that take as long as the part of Pytho
 # A jump is known up to rounding: the rate sees times up to this relative distance before it, and from there after it.
 BESIDE = 1e-14
 AFTER_THE_START = 1e-300  # the first time that the rate sees if it jumps at t = 0
+STEP_AT_JUMP = 1e-12  # of t: how far a step is taken to reach that has vanished
 # A solution slides along a jump of the rate if the jump lies within REACH steps, at two looks SECOND_LOOK steps apart,
 # and more than CHATTERING such steps are left.
 REACH, SECOND_LOOK, CHATTERING, HALVINGS = 100.0, 100, 1e5, 60
@@ -307,6 +308,11 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
             trouble = "its rate is not finite" + ("" if bad.size else " just after")
         else:
             worst, trouble = int(np.argmax(rate)), "it changes fastest relative to its tolerance"
+            # Implicit methods of scipy shrink their step at a jump until it vanishes.
+            step = max(abs(solver.t - solver.t_old), STEP_AT_JUMP * abs(solver.t))
+            jumping = _jump_ahead(clock.derivative(system), solver.t, state, REACH * step)
+            if reason and jumping is not None:
+                return _sliding_message(system, jumping, clock.to_time(solver.t), "the step vanishes there")
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
@@ -377,18 +383,24 @@ class Outlook:
         if not before:
             self._suspected, self.next_look = (steps, solver.t), steps + SECOND_LOOK
             return ""
-        return (
-            f"stopped at t = {clock.to_time(solver.t):.6g}: the solution slides along a jump of the rate of "
-            f"{system.value_name(jumping)}, and the steps chatter across it, {step:.1g} each; make the jump smooth, "
-            "such as tanh(x/width) in place of sign(x), or state the sliding motion, or give most_evaluations to run on"
-        )
+        steps_there = f"the steps chatter across it, {step:.1g} each"
+        advice = ", or give most_evaluations to run on"
+        return _sliding_message(system, jumping, clock.to_time(solver.t), steps_there) + advice
+
+
+def _sliding_message(system: System, jumping: int, t: float, steps_there: str) -> str:
+    return (
+        f"stopped at t = {t:.6g}: the solution slides along a jump of the rate of {system.value_name(jumping)}, and "
+        f"{steps_there}; make the jump smooth, such as tanh(x/width) in place of sign(x), or state the sliding motion"
+    )
 
 
 def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floats, distance: float) -> int | None:
     """Index of the state value whose rate jumps between a state and the one that its rate leads to, or None.
 
     Halving the way between the two states tells a jump from a steep rate: across a jump, the difference of the rates
-    stays, however close the states are (half of it, where the rate has a value in between at the jump itself).
+    stays, however close the states are (half of it, where the rate has a value in between at the jump itself). Across a
+    pole it grows.
     """
     with np.errstate(all="ignore"):
         here = rate(tau, state).copy()
@@ -405,4 +417,5 @@ def _jump_ahead(rate: Callable[[float, Floats], Floats], tau: float, state: Floa
             else:
                 one = half
         jump = np.abs(other[1] - one[1])
-    return int(np.argmax(jump)) if np.isfinite(jump).all() and 0.0 < difference < 4.0 * jump.max() else None
+    stays = np.isfinite(jump).all() and 0.0 < difference < 4.0 * jump.max() < 16.0 * difference
+    return int(np.argmax(jump)) if stays else None

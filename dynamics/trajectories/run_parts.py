@@ -216,6 +216,8 @@ def _labelled_parts(run: Any, dense: bool = True) -> tuple[dict[str, Any], dict[
 
     data: dict[str, Any] = {}
     coordinates: dict[str, Any] = {"time": run.t}
+    if not run.has_z:
+        coordinates["time"] = ("time", run.t, {"long_name": "time", "units": run.clock})
     if run.has_loss:
         data["loss"] = ("time", run.loss)
     if _large_representatives(run):

@@ -21,6 +21,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.observables import (
     OBSERVABLES,
+    STEPS,
     entropy_of,
     entry_of,
     peak_times,
@@ -297,7 +298,7 @@ class Trajectory:
         """Table of the run, for notebooks."""
         rows: dict[str, Any] = {**self.parameters, "status": self.status, "saved times": self.t.size}
         if self.t.size:
-            rows["t, in batch-size-1 steps"] = f"{self.t[0]:.6g} to {self.t[-1]:.6g}"
+            rows[f"t, in {STEPS}" if self.has_z else "t"] = f"{self.t[0]:.6g} to {self.t[-1]:.6g}"
             if self.has_loss:
                 rows["loss, nats"] = f"{self.loss[0]:.6g} to {self.loss[-1]:.6g}"
             rows |= {f"largest violation of {name}": float(each.max()) for name, each in self.invariants.items()}
@@ -377,6 +378,11 @@ class Trajectory:
     def has_z(self) -> bool:
         """Whether the system has attention logits."""
         return self.has("z_support")
+
+    @property
+    def clock(self) -> str:
+        """Unit of t: "batch-size-1 steps", or the clock of a user's system."""
+        return STEPS if self.has_z else f"clock of {self.system}"
 
     @property
     def has_loss(self) -> bool:

@@ -50,6 +50,12 @@ def test_svg_is_one_small_element_that_fills_its_place() -> None:
     assert root.attrib["aria-label"].startswith(r"growth <B> & $\gamma$ against t (batch-size-1 steps)")
 
 
+def test_numbers_in_texts_keep_their_digits() -> None:
+    """Assert that ticks and labels with decimals are written as they are, while places are in tenths of a point."""
+    svg = map_svg(Map("map", "x", "y", "q", [0.02, 0.05], [1.0, 1.25], [[1e-3, 1.0], [1.0, 1e-3]], 0.015))
+    assert {"0.02", "0.05", "measured: 0.015"} <= words_of(ElementTree.fromstring(svg))
+
+
 def test_kinds_of_line_differ_without_colour() -> None:
     """Assert that every kind has its own dashes and width once the colour is taken away."""
     styles = curve_styles(claim_svg(picture()))

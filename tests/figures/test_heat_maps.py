@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import xarray
 
+import snapdyn as sd
 from snapdyn.analytic import (
     largest_ladder_gap,
     transition_time,
@@ -30,8 +31,8 @@ from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures import FIGURES, plot
 from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
-from snapdyn.figures.heat_maps import draw
-from snapdyn.figures.phase_theory import ONSET, lines_of, theory_of
+from snapdyn.figures.heat_maps import diagram as diagram_of, draw
+from snapdyn.figures.phase_theory import ONSET, lines_of, own_lines, theory_of
 from snapdyn.validation import ladder, phases
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
@@ -123,7 +124,7 @@ def test_the_onset_lies_just_below_the_first_falls() -> None:
 def overlap_of(settings: dict[str, Any], **classes: float) -> float:
     """Return rho of the classes of a run file."""
     sections = {name: settings[name] for name in ("classes", "system", "ladder") if name in settings}
-    return float(theory_of(sections, {f"classes.{name}": value for name, value in classes.items()}).rho)
+    return float(theory_of(sections | {"classes": {**sections.get("classes", {}), **classes}}).rho)
 
 
 def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
@@ -252,7 +253,7 @@ def test_lines_lie_where_the_theory_says() -> None:
 )
 def test_lines_belong_to_what_is_run(kind: str, variable: str, labels: list[str]) -> None:
     """Assert that a decoder's memory is drawn only where there is a decoder of its own."""
-    lines = lines_of(variable, theory_of(SETTINGS | {"system": SETTINGS["system"] | {"kind": kind}}, {}))
+    lines = lines_of(variable, theory_of(SETTINGS | {"system": SETTINGS["system"] | {"kind": kind}}))
     assert len(lines) == len(labels)
     for label, part in zip(lines, labels, strict=True):
         assert part in label
@@ -263,10 +264,10 @@ def test_no_theory_for_other_descent(key: str, value: Any) -> None:
     """Assert that t* and V h are not known for Adam and a random start, and are for plain descent."""
     sgd = {"eta_Y": 0.1, "eta_Z": 0.1, "steps": 100}
     sections = {"classes": SETTINGS["classes"], "sgd": sgd}
-    assert np.isfinite(theory_of(sections, {}).time("peak"))
-    assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}, {}).time("peak"))
+    assert np.isfinite(theory_of(sections).time("peak"))
+    assert np.isnan(theory_of(sections | {"sgd": sgd | {key: value}}).time("peak"))
     usual = OF_THEORY[key]
-    along = theory_of(sections, {f"sgd.{key}": np.array([usual, value], dtype=object)}).time("peak")
+    along = theory_of(sections | {"sgd": sgd | {key: np.array([usual, value], dtype=object)}}).time("peak")
     np.testing.assert_array_equal(np.isfinite(along), [True, False])
 
 
@@ -282,3 +283,22 @@ def test_bad_names_are_refused(x: str, y: str, variable: str, message: str) -> N
     """Assert one sentence for names that the dataset does not have, for further dimensions and for texts."""
     with pytest.raises(InputError, match=message):
         plot(diagram().expand_dims(last=["a", "b"]), variable, x=x, y=y)
+
+
+def test_an_own_observable_brings_its_lines() -> None:
+    """Assert that a declared line lies where its function is 0, from swept and from fixed values, and bad ones fail."""
+    sections = {"system": {"kind": "Own", "a": 3.0}, "run": {"times": [5.0]}}
+    coordinates = {
+        "b": ("b", [1.0, 2.0, 4.0], {"parameter": "system.b"}),
+        "last": ("last", [10.0, 20.0], {"parameter": "run.last"}),
+    }
+    data = xarray.Dataset({"q": (("b", "last"), np.ones((3, 2)))}, coordinates, {"settings": json.dumps(sections)})
+    lines = {"a b = last": lambda p: p["a"] * p["b"] - p["last"], "b = 3": lambda p: p["b"] - 3.0}
+    sd.register(sd.Observable("q", "quantity", "1", lambda run: run.t, lines=lines))
+    axes = sd.figures.plot(data, "q", x="b", y="last")
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == {"a b = last", "b = 3"}
+    field = diagram_of(data, "b", "last", "q")
+    np.testing.assert_array_equal(own_lines(field)["a b = last"], [[-7.0, -4.0, 2.0], [-17.0, -14.0, -8.0]])
+    sd.register(sd.Observable("bad", "quantity", "1", lambda run: run.t, lines={"wrong": lambda p: p["c"]}))
+    with pytest.raises(sd.InputError, match=r"line 'wrong' of bad, received KeyError.*'c'; its parameters are .*a"):
+        own_lines(diagram_of(data.rename(q="bad"), "b", "last", "bad"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 import xarray
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
@@ -218,3 +219,17 @@ def test_runs_without_classes_and_other_things() -> None:
         sd.figures.plot([made(2, 2, 20), made(3, 2, 20)], "loss")
     with pytest.raises(InputError, match="expected a Trajectory"):
         sd.figures.plot([1, 2], "loss")
+
+
+def test_own_systems_have_their_own_clock() -> None:
+    """Assert that axes and datasets of a user's system name its clock, and that its comparison is drawn."""
+    x = sympy.Symbol("x")
+    decay = sd.System.from_sympy("Decay", {x: 1.0}, {x: -x})
+    run = sd.integrate(decay, [0.0, 1.0, 2.0])
+    rungs = sd.ladder_of(decay, [0.5, 1.0], 0.1)
+    for axes in (run.plot("x"), sd.figures.plot(rungs, "state")):
+        assert axes.get_xlabel() == "$t$ (clock of Decay)"
+    compared = sd.compare(sd.Trace(run.t, observables={"x": run.observable("x")}), decay)
+    assert sd.figures.plot(compared, "x").get_ylabel() == "x"
+    for time in (run.to_xarray().time, rungs.gaps.t, compared.t):
+        assert time.attrs["units"] == "clock of Decay"

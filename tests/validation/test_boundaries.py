@@ -40,3 +40,23 @@ def test_more_points_than_the_claim_pays_for_are_refused_before_the_first() -> N
     axes = {"eta_Y": np.geomspace(0.1, 1.0, 1000), "eta_Z": np.geomspace(0.1, 1.0, 1000)}
     with pytest.raises(sd.InputError, match=r"at most 40000 points .* received 1000000; .* most_evaluations=1000000"):
         sd.boundary("lemma13", family(0.1), axes, t_end=10.0)
+
+
+def test_conditions_are_lines_of_the_map() -> None:
+    """Assert that each condition of a claim over a Box is a line where it begins to be met, beside the measured one."""
+    conditions = (
+        sd.Requirement("small", "x y <= 7", lambda p: p["x"] * p["y"], at_most=7.0),
+        sd.Requirement("ordered", "x - y <= 0", lambda p: p["x"] - p["y"], at_most=0.0),
+        sd.Requirement("met everywhere", "x >= 0.1", lambda p: p["x"], at_least=0.1),
+    )
+    product = sd.Property(
+        "x y", "arithmetic", lambda p: sd.Measured(p["x"] * p["y"], at_most=20.0),
+        sd.Box(x=(1.0, 100.0, "log"), y=(1.0, 100.0, "log")), conditions,
+    )  # fmt: skip
+    sd.register(sd.Claim("product", "own", "Product", "x y is at most 20.", properties=product))
+    axis = np.geomspace(1.0, 100.0, 9)
+    found = sd.boundary("product", {}, {"x": axis, "y": axis})
+    small, ordered = found.boundaries
+    assert (small.label, ordered.label, found.threshold) == ("x y <= 7", "x - y <= 0", 20.0)
+    np.testing.assert_allclose(small.x * small.y, 7.0, rtol=1e-9)
+    np.testing.assert_allclose(ordered.x, ordered.y, rtol=1e-9)

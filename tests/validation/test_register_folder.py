@@ -114,9 +114,15 @@ def test_the_template_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["equations", *register]) == 0
     assert capsys.readouterr().out.startswith("0 displayed equations")
     assert main(["report", "--jobs", "1", "--out", str(tmp_path / "page"), *register]) == 0
-    assert "2 claims: 2 holds" in capsys.readouterr().out
+    assert "3 claims: 2 holds, 1 conditional" in capsys.readouterr().out
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
-    for words in ("<h1>One separable example</h1>", 'id="margin-law"', 'id="figure-margin"', "1 of 1 formulas"):
+    for words in (
+        "<h1>One separable example</h1>",
+        'id="margin-law"',
+        'id="figure-margin"',
+        "1 of 1 formulas",
+        "measured: 0.01",
+    ):
         assert words in page
     for words in ('id="lemma6"', 'id="figure-3"', 'id="equations"'):
         assert words not in page

@@ -16,12 +16,13 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import attention_observables
 from snapdyn.validation.rungs.run import DESCENT
-from snapdyn.validation.statistics import Fit, spread, standard_error
+from snapdyn.validation.statistics import DECISIVE, Fit, spread, standard_error
 
 if TYPE_CHECKING:
     import xarray
 
 STOCHASTIC, FLOW = "stochastic", "flow"
+MEAN = "mean"  # of the seeds of the stochastic rung
 # Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01
 # Rounding of a run relative to the size of an observable: its largest value, and at least the size of its terms.
@@ -227,7 +228,7 @@ class Ladder:
                 "resolved": (("observable", "t"), resolved),
                 "scale": ("observable", scale),
             },
-            {"observable": names, "t": ("t", self.t, {"units": "batch-size-1 steps"})},
+            {"observable": names, "t": ("t", self.t, {"units": self.rungs[0].runs[0].clock})},
         )
 
     @cached_property
@@ -267,7 +268,7 @@ class Ladder:
         return tuple(self.gaps.rung.values[(largest.gap > limit) & (largest.resolved <= limit)])
 
     def orders(self, halvings: int = 4, seeds: int | None = None) -> dict[str, Fit]:
-        """Halve the step size, at fixed times of the flow, and fit the orders of descent and of the stochastic rung.
+        """Halve the step size, at fixed times of the flow; fit the orders of descent, the seeds' spread and their mean.
 
         Parameters
         ----------
@@ -279,10 +280,12 @@ class Ladder:
         Returns
         -------
         dict of str to Fit
-            By rung, a fit with its `order` and whether it `agrees` with the expected order: 1 for the distance of
-            descent, 1/2 for the spread of the seeds, both relative to the largest change of the state on the flow. A
-            rung that the ladder does not have is left out, and so is descent where it equals the flow to the tolerance
-            of the integration. Empty for ladders of sequence classes: figure "orders" has their orders.
+            Fits with their `order` and whether it `agrees` with the expected order: "descent", 1 for its distance from
+            the flow; "stochastic", 1/2 for the spread of the seeds; "mean", 1 for the distance of their mean from the
+            flow, along its direction at the largest step. All are relative to the largest change of the state on the
+            flow. Left out are rungs that the ladder does not have, descent where it equals the flow to the tolerance
+            of the integration, and the mean where its noise leaves the order open: give more seeds, or a larger step.
+            Empty for ladders of sequence classes: figure "orders" has their orders.
 
         Raises
         ------
@@ -315,6 +318,15 @@ class Ladder:
                 )
             name = "spread of the seeds, in the step"
             found[STOCHASTIC] = Fit(name, STOCHASTIC, np.array(sizes), spreads, errors, 0.5, 1.0)
+            off = [each[STOCHASTIC].observed["state"] - each[FLOW].observables["state"] for each in ladders]
+            direction = off[0].mean(axis=0) / np.linalg.norm(off[0].mean(axis=0))
+            along = np.array([np.tensordot(values, direction) for values in off]) / np.array(scales)[:, None]
+            noise = standard_error(along, axis=1)
+            for next_order in (1.0, None):  # a next term only where the noise lets it be fitted
+                mean = Fit("mean to flow", STOCHASTIC, np.array(sizes), along.mean(axis=1), noise, 1.0, next_order)
+                if (mean.gap > 0).all() and mean.order.margin() < DECISIVE:
+                    found[MEAN] = mean
+                    break
         if DESCENT in names:
             gaps = np.array([each.compare(FLOW, DESCENT).gap.sel(observable="state").max() for each in ladders])
             if gaps.max() > SMALLEST_GAP:

@@ -214,7 +214,7 @@ SLIDING = {
 }
 
 
-@pytest.mark.parametrize("method", ["auto", "LSODA", "CVODE"])
+@pytest.mark.parametrize("method", ["auto", "LSODA", "CVODE", "BDF", "Radau"])
 @pytest.mark.parametrize("kind", SLIDING)
 def test_sliding_along_a_jump_is_said(kind: str, method: str) -> None:
     """Assert that a run whose steps chatter across a jump ends within 10,000 steps and says why."""
@@ -222,6 +222,13 @@ def test_sliding_along_a_jump_is_said(kind: str, method: str) -> None:
     assert run.status == "failed"
     assert re.search(r"stopped at t = \S+: the solution slides along a jump of the rate of [xy]", run.message)
     assert run.stats["steps"] < 10_000
+
+
+@pytest.mark.parametrize("method", ["auto", "CVODE", "BDF", "Radau"])
+def test_a_pole_is_no_jump(method: str) -> None:
+    """Assert that a run into x' = -1/x, whose rate changes its sign at a pole, is not called sliding."""
+    run = integrate(sd.System.from_sympy("Pole", {X: 1.0}, {X: -1 / X}), [2.0], method)
+    assert run.message.startswith("failed at t = 0.5")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,12 @@ def sample(state: Any, rng: Any, out: Any) -> None:
     out[1] = 1.0 - 2.0 * state[1] + 0.2 * rng.normal()
 
 
+def biased_sample(state: Any, rng: Any, out: Any) -> None:
+    """Of another rate of x."""
+    out[0] = -1.1 * state[0] + 0.1 * rng.normal()
+    out[1] = 1.0 - 2.0 * state[1] + 0.2 * rng.normal()
+
+
 def solution(t: Any) -> Any:
     """Of the flow."""
     return np.column_stack([np.exp(-t), 0.5 - 0.5 * np.exp(-2 * t)])
@@ -65,13 +71,22 @@ def test_a_wrong_closed_form_breaks(linear: sd.System) -> None:
 
 
 @pytest.mark.long
-def test_orders(rungs: Ladder) -> None:
-    """Assert the orders 1 of descent and 1/2 of the spread, and that orders of other things differ."""
-    orders = rungs.orders(seeds=150)
-    assert orders["descent"].agrees
-    assert orders["stochastic"].agrees
+def test_orders(linear: sd.System) -> None:
+    """Assert the orders 1 of descent and of the mean and 1/2 of the spread, and that orders of other things differ."""
+    orders = sd.ladder_of(linear, [1.0, 3.0], 0.1, sample).orders(seeds=150)
+    assert all(orders[name].agrees for name in ("descent", "stochastic", "mean"))
     assert not orders["descent"].order.agrees(0.5)
     assert not orders["stochastic"].order.agrees(1.0)
+    assert not orders["mean"].order.agrees(0.5)
+
+
+@pytest.mark.long
+def test_samples_whose_mean_is_not_the_rate(linear: sd.System) -> None:
+    """Assert that the order of the mean shows a factor 1.1 in the samples, which the spread does not show."""
+    orders = sd.ladder_of(linear, [1.0, 3.0], 0.1, biased_sample).orders(seeds=50)
+    assert orders["stochastic"].agrees
+    assert not orders["mean"].agrees
+    assert orders["mean"].order.corrected < 0.5
 
 
 @pytest.mark.long
