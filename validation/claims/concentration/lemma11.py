@@ -42,11 +42,11 @@ def over_slope(instance: Instance, end: int = -1) -> Measured:
     N, eta, V = steps_of(instance), instance.eta_Y, instance.vocab_size
     mean, d = instance.prior * N, hoeffding(N, DELTAS)
     h = analytic.h(mean, eta, V)
-    moved = h - analytic.h(np.maximum(mean - d, 0.0), eta, V)
+    moved, more = h - analytic.h(np.maximum(mean - d, 0.0), eta, V), analytic.h(mean + d, eta, V)
     if end < 0:
-        moved = np.maximum(moved, analytic.h(mean + d, eta, V) - h)
+        moved = np.maximum(moved, more - h)
     bound = d * slope_of_h(mean + end * d, eta, V)
-    return worst_entry(moved, N, bound, 8 * EPS * h)
+    return worst_entry(moved, N, bound, 8 * EPS * more)
 
 
 def moved_errors(instance: Instance, delta: Floats) -> tuple[Floats, Floats, Floats, Floats, float]:
