@@ -17,7 +17,9 @@ IDENTITY_ERROR = 1e-12
 
 def dense_attention(classes: SequenceClasses, z: Floats) -> tuple[Floats, Floats]:
     """Plain dense c_n and f_n = c_n/|c_n|, (S, M) each, from logits z (Q, M)."""
-    weights = classes.P.toarray() * np.exp(z[classes.query_index])
+    P, logits = classes.P.toarray(), z[classes.query_index]
+    highest = np.where(P > 0, logits, -np.inf).max(axis=1, keepdims=True)
+    weights = P * np.exp(np.minimum(logits - highest, 0.0))  # logits above 709 have no exponential
     c = weights / weights.sum(axis=1, keepdims=True)
     return c, c / np.linalg.norm(c, axis=1, keepdims=True)
 

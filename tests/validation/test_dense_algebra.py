@@ -5,7 +5,7 @@ import pytest
 import sympy as sp
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.dense_algebra import Embedding, gradient, growth_over_gamma
+from snapdyn.validation.dense_algebra import Embedding, dense_attention, gradient, growth_over_gamma
 
 
 def test_own_form_of_xi_in_rational_arithmetic() -> None:
@@ -21,6 +21,13 @@ def test_own_form_of_xi_in_rational_arithmetic() -> None:
         expected.append(-sum(a[k] * E[n, k] for k in range(3) if k != n))
     measured = growth_over_gamma(np.array(E, dtype=float)[None], 5.0, np.array([h], dtype=float))[0]
     np.testing.assert_allclose(measured, np.array(expected, dtype=float), rtol=1e-13)
+
+
+def test_attention_of_large_logits() -> None:
+    """Assert attention where exp(z) is no float, also of a token that the class does not have."""
+    classes = SequenceClasses([[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], [0, 0])
+    c, _ = dense_attention(classes, np.array([[900.0, 900.0 + np.log(3), 2000.0]]))
+    np.testing.assert_allclose(c, [[0.25, 0.75, 0.0], [0.0, 0.0, 1.0]], rtol=1e-12)
 
 
 def classes_and_parameters(d: int = 5) -> tuple[SequenceClasses, Embedding]:
