@@ -232,7 +232,7 @@ CLAIM = Claim(
         plain="Theorems 1 to 4 use a simplified decoder, and with it attention moves many times too far.",
         where="beta_nk says how much class k reduces the gradient of class n, and iota_n is the coefficient of class "
         "n itself. E' = I - (I+E)^-1 comes from the overlaps E of the classes, V is the number of outputs, and U_n is "
-        "the progress of class n: its prediction error, summed over time, times its probability p_n and the decoder's "
-        "rate eta_Y.",
+        "the progress of class n: its prediction error 1 - alpha_n, summed over time, times its probability p_n and "
+        "the decoder's rate eta_Y.",
     ),
 )

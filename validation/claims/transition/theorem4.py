@@ -146,7 +146,7 @@ CLAIM = Claim(
         "about the number of classes, and it does not start at zero.",
         where="B_n is the growth exponent of class n: a token's share grows by a factor of at most exp(2 B_n). K is "
         "the number of classes, Gamma the speed of attention summed over time, rho0 the 2-norm of a class's token "
-        "probabilities over the probability of the common token, and w-bar is 1/m for m equally frequent distinct "
+        "probabilities over the probability of the common token, and wbar is 1/m for m equally frequent distinct "
         "tokens.",
     ),
     statement=(
