@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -88,13 +89,17 @@ def read_register(folder: Traversable) -> Register:
         chapters.
     """
     file = folder / NAME
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise InputError(
             f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template, "
             "registers/template"
         )
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(
+            f"expected a file that can be read, received {str(file)!r} ({error.strerror}); check its rights"
+        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"expected TOML in {str(file)!r}, received an error: {error}; correct it") from error
     try:

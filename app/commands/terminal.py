@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -65,7 +66,7 @@ def prepare(target: Path) -> None:
     """Check, before a computation starts, that a file can be written; say so where its folder had to be made."""
     from snapdyn.dynamics.files.storage import output_folder
 
-    made = not target.parent.exists()
+    made = not os.path.exists(target.parent)
     output_folder(target.parent, target.name)
     if made:
         say(f"made the folder {str(target.parent)!r} for {target.name}")

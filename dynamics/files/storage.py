@@ -177,7 +177,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         written.
     """
     target = file_path("path", path)
-    if not target.parent.is_dir():
+    if not os.path.isdir(target.parent):
         raise InputError(f"expected the folder of {str(target)!r} to exist; create it or choose another path")
     target = _file_behind(target)
     temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")
