@@ -255,8 +255,8 @@ class InstanceReport:
             for result in self.in_order()
         )
         return visible(
-            f"<p>{html.escape(self.summary)}</p><table style='border-collapse:separate;border-spacing:1em 0.3em'><thead><tr>"
-            f"<th>id</th><th>statement</th><th>here</th><th>why</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<p>{html.escape(self.summary)}</p><table style='border-collapse:separate;border-spacing:1em 0.3em'>"
+            f"<thead><tr><th>id</th><th>statement</th><th>here</th><th>why</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 
