@@ -14,6 +14,7 @@ from snapdyn.core.errors import (
     instance,
     list_of,
     optional_function,
+    shown,
     text,
     unknown_name,
     whole,
@@ -274,7 +275,7 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
             raise unknown_name("attribute of a claim", name, known)
     missing = [name for name in ("source", "title", "statement") if name not in facts]
     if missing:
-        raise InputError(f"expected {', '.join(missing)} of claim {id!r}, received none; give a text for each")
+        raise InputError(f"expected {', '.join(missing)} of claim {shown(id)}, received none; give a text for each")
 
     def register(run: Callable[[Evidence], None]) -> Callable[[Evidence], None]:
         add_claim(Claim(id, run=function("a claim", run), **facts))

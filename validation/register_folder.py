@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import tomllib
 from collections.abc import Mapping
@@ -89,7 +88,11 @@ def read_register(folder: Traversable) -> Register:
         chapters.
     """
     file = folder / NAME
-    if not os.path.isfile(file):
+    try:
+        found = file.is_file()
+    except OSError:  # the name is too long, or the folder around it must not be read
+        found = False
+    if not found:
         raise InputError(
             f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template, "
             "registers/template"

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -105,6 +105,15 @@ class System(ABC):
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
     reducible: ClassVar[bool] = False
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Refuse the base class itself, whose rate is not defined."""
+        if cls is System:
+            raise InputError(
+                "expected a system with a rate, received the base class System, which cannot be instantiated; make one "
+                "with System.from_sympy or System.from_function, or define a subclass"
+            )
+        return super().__new__(cls)
 
     # -- what every system has -----------------------------------------------------------------------------
     @property

@@ -252,13 +252,13 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
             files.append(path)
         elif os.path.exists(path):
             raise InputError(
-                f"expected a text file or a folder of them, received {str(path)!r}, which is neither (a pipe can be "
-                "read only once); write it to a file"
+                f"expected a text file or a folder of them, received {shown(str(path))}, which is neither (a pipe can "
+                "be read only once); write it to a file"
             )
         else:
             raise InputError(
-                f"expected a text file or a folder of them, received {str(path)!r}, which is missing or must not be "
-                "read; check the path"
+                f"expected a text file or a folder of them, received {shown(str(path))}, which is missing or must not "
+                "be read; check the path"
             )
     return files
 
