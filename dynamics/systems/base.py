@@ -42,6 +42,11 @@ class System(ABC):
     optional: a system without attention logits, loss or decoder does not define them, and its trajectory then
     holds the state itself.
 
+    Parameters
+    ----------
+    *arguments, **options
+        Those of the subclass.
+
     Attributes
     ----------
     parameters : mapping
