@@ -41,7 +41,7 @@ plain-kernels: setup
 
 fuzz: SEED ?= 1
 fuzz: setup
-	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto --timeout 900 tests/fuzz
+	SNAPDYN_FUZZ=large SNAPDYN_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto -rP --hypothesis-show-statistics --timeout 900 tests/fuzz
 
 attack: SEED ?= 1
 attack: MINUTES ?= 60

@@ -31,6 +31,8 @@ THREAD_LIMITS = (
     "NUMBA_NUM_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
+# What a pool needs beside its workers, and each of these: processes and threads count alike.
+THREADS_OF_POOL, THREADS_OF_WORKER = 6, 4
 # A Python that starts with `-c` or `-m` imports from the working folder before all others, unless this is set.
 SAFE_PATH = "PYTHONSAFEPATH"
 # Ctrl-C, SIGTERM and SIGHUP reach all processes of a group; the parent handles them for its workers.
@@ -142,6 +144,28 @@ def is_running(pid: int) -> bool:
 def cores() -> int:
     """Number of cores that this process may use; joblib respects affinity, containers and parallel workers."""
     return int(joblib.cpu_count())
+
+
+def startable(workers: int) -> int:
+    """Return `workers`, or 1 where the system does not let the user start as many processes and threads.
+
+    A pool whose threads cannot start waits for ever.
+    """
+    if workers <= 1:
+        return workers
+    end, started = threading.Event(), []
+    try:
+        for _ in range(THREADS_OF_POOL + THREADS_OF_WORKER * workers):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError:  # can't start new thread: the limit of `ulimit -u`, or of a container
+        return 1
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
+    return workers
 
 
 def in_threads(

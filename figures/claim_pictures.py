@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from snapdyn.core.errors import instance
 from snapdyn.figures.heat_maps import TALL, draw_map, drawable, in_lines
 from snapdyn.figures.panels import label_above, legend_above, readable_axis
 from snapdyn.figures.style import Axes, Figure, house_style, new_figure
+from snapdyn.validation.pictures import Picture
 
 if TYPE_CHECKING:
-    from snapdyn.validation.pictures import Line, Map, Picture
+    from snapdyn.validation.pictures import Line, Map
 
 WIDTH, PLOT_HEIGHT = 5.2, 2.7  # inches, without the legend
 # Larger than in print: on a telephone the picture shrinks to about two thirds.
@@ -97,6 +99,7 @@ def claim_svg(picture: Picture) -> str:
     >>> claim_svg(picture)[:4]
     '<svg'
     """
+    instance("picture", picture, Picture, "build one with sd.Picture(...)")
     with house_style(TEXT_SIZES):
         figure = new_figure(WIDTH, PLOT_HEIGHT)
         draw_picture(figure.subplots(), picture)

@@ -65,7 +65,7 @@ defaults (tests/figures/test_bounds_of_parameters.py); Figure 2 refuses the corn
 """
 
 SYN_SMALL = "syn_small"
-MOST_CLASSES_SHOWN = 4
+MOST_CLASSES_SHOWN = 8
 # Parameters that several figures have.
 DecoderRate = Annotated[Rate, Field(description="rate of the decoder, per step")]
 AttentionRate = Annotated[Rate, Field(description="rate of attention, per step")]
@@ -77,17 +77,20 @@ VocabSize = Annotated[Whole, Field(ge=8, description="vocabulary V")]
 Momentum = Annotated[float, Field(ge=0, le=0.99, description="momentum of SGD")]
 BatchSize = Annotated[Whole, Field(ge=1, description="sequences per step")]
 Classes = Annotated[str, Field(description="syn_small, or a run file with a section [classes] alone")]
+ShownClasses = Annotated[
+    Different[Annotated[int, Field(ge=0)]] | None, Field(description="classes to draw, such as 0,2; all unless given")
+]
 Seeds = Annotated[Whole | None, Field(ge=2, description="number of seeds, by the level unless given")]
 
 
 def chosen_classes(name: str) -> SequenceClasses:
-    """Return Syn-Small, or the classes of a run file, at most four, each with a distinct token of its own."""
+    """Return Syn-Small, or the classes of a run file, each with a distinct token of its own."""
     if name == SYN_SMALL:
         return syn_small()
     path = file_path("classes", name)
     section = read_sections(path, {"classes": CLASSES}, required=("classes",))["classes"]
     classes: SequenceClasses = section.build(path.parent)
-    S = whole("the number of classes to draw", classes.num_classes, 1, MOST_CLASSES_SHOWN)
+    S = classes.num_classes
     tokens = [classes.common_tokens().size, *(classes.distinct_tokens(n).size for n in range(S))]
     if 0 in tokens or classes.num_next_tokens < S:
         raise InputError(
@@ -95,6 +98,13 @@ def chosen_classes(name: str) -> SequenceClasses:
             f"{tokens} such tokens and {classes.num_next_tokens} next tokens of {S} classes; give other classes"
         )
     return classes
+
+
+def classes_to_draw(classes: SequenceClasses, shown: tuple[int, ...] | None) -> list[int]:
+    """Return the numbers of the chosen classes, all unless chosen; raise InputError if they do not fit on one page."""
+    numbers = [classes.check_class(n) for n in (range(classes.num_classes) if shown is None else shown)]
+    whole("the number of classes to draw", len(numbers), 1, MOST_CLASSES_SHOWN, "choose some with shown=0,1")
+    return numbers
 
 
 def parameters_of(compute: Callable[..., Any]) -> type[Section]:

@@ -9,7 +9,17 @@ import xarray
 from pydantic import Field
 
 from snapdyn.dynamics import momentum_clock, sgd
-from snapdyn.figures.declaration import SYN_SMALL, Classes, Momentum, Seeds, TwoDecoderRates, chosen_classes, statement
+from snapdyn.figures.declaration import (
+    SYN_SMALL,
+    Classes,
+    Momentum,
+    Seeds,
+    ShownClasses,
+    TwoDecoderRates,
+    chosen_classes,
+    classes_to_draw,
+    statement,
+)
 from snapdyn.figures.panels import fitting_columns, folded_grid, letter_panels
 from snapdyn.figures.shared_runs import (
     ITERATIONS,
@@ -27,7 +37,9 @@ from snapdyn.figures.style import CLOCK, DOUBLE_COLUMN, Figure, new_figure
 from snapdyn.validation.claims.published import figure_4_runs
 from snapdyn.validation.rungs.run import MEAN_FIELD, TOLERANCES, not_interrupted, run_on_rung
 
-TITLE = "Attention on Syn-Small, SGD and mean field"
+MOST_HEIGHT = 9.0  # inches: a page
+MOST_FOLDED = 6  # rows
+TITLE = "Attention by SGD and by the mean field"
 CAPTION = (
     "Attention c_n(l) on Syn-Small, both classes, eta_Y = 1 (above) and 10 (below), eta_Z = 1. Columns: SGD with "
     "momentum 0.9, batch 128, T = 128, zero start; the mean field at t, the time on the clock of momentum (a constant "
@@ -47,6 +59,7 @@ def compute(
     momentum: Momentum = 0.9,
     seeds: Seeds = None,
     classes: Classes = SYN_SMALL,
+    shown: ShownClasses = None,
 ) -> xarray.Dataset:
     """Train on Syn-Small, or on own classes, at both decoder rates; run descent and the mean field.
 
@@ -54,7 +67,7 @@ def compute(
     ----------
     level : "quick" or "full"
         10 or 100 seeds.
-    eta_Y, eta_Z, momentum, seeds, classes
+    eta_Y, eta_Z, momentum, seeds, classes, shown
         See the annotations of these arguments.
 
     Returns
@@ -66,14 +79,17 @@ def compute(
         momentum move as far as the iterations with momentum.
     """
     count, own = seeds or SEEDS[level], chosen_classes(classes)
+    numbers = classes_to_draw(own, shown)
     t = momentum_clock(ITERATIONS, momentum)
     noisy = [
-        [attention_of(run) for run in figure_4_runs(rate, eta_Z, range(count), own, momentum=momentum)]
+        [attention_of(run, numbers) for run in figure_4_runs(rate, eta_Z, range(count), own, momentum=momentum)]
         for rate in eta_Y
     ]
     steps = {"steps": SETUP["steps"], "batch_size": None, "momentum": momentum, "record": ITERATIONS}
-    descent = [attention_of(run) for run in not_interrupted([sgd(own, rate, eta_Z, **steps) for rate in eta_Y])]
-    theory = [attention_of(run_on_rung(MEAN_FIELD, own, rate, eta_Z, t, **TOLERANCES)) for rate in eta_Y]
+    descent = [
+        attention_of(run, numbers) for run in not_interrupted([sgd(own, rate, eta_Z, **steps) for rate in eta_Y])
+    ]
+    theory = [attention_of(run_on_rung(MEAN_FIELD, own, rate, eta_Z, t, **TOLERANCES), numbers) for rate in eta_Y]
     return xarray.Dataset(
         {
             "sgd": (("eta_Y", "seed", "iteration", "class", "token"), np.array(noisy)),
@@ -85,9 +101,10 @@ def compute(
             "eta_Y": np.array(eta_Y),
             "seed": np.arange(count),
             "iteration": ("iteration", ITERATIONS, {"units": "SGD steps"}),
+            "class": numbers,
             "token": np.arange(np.shape(noisy)[-1]),
         },
-        {**SETUP, **TOLERANCES, **group_attributes(own)},
+        {**SETUP, **TOLERANCES, **group_attributes(classes, own, numbers)},
     )
 
 
@@ -105,22 +122,20 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         (sgd, {"vmin": 0, "vmax": highest}, f"SGD, mean of {dataset.sizes['seed']} seeds"),
         (dataset.mean_field, {"vmin": 0, "vmax": highest}, "mean field at its clock"),
         (differences[0], scale, "SGD $-$ mean field"),
-        (
-            differences[1],
-            scale,
-            "SGD $-$ descent with momentum, $T = \\infty$",
-        ),
+        (differences[1], scale, "SGD $-$ descent, $T = \\infty$"),
     ]
-    cases = [(eta_Y, n) for eta_Y in dataset.eta_Y.values for n in range(dataset.sizes["class"])]
-    columns = 4 if fitting_columns(width, 4, 1.3) == 4 else 2
+    cases = [(eta_Y, n) for eta_Y in dataset.eta_Y.values for n in dataset["class"].values]
+    # In a narrow figure two of the strips stand below the other two, unless there are too many rows for that.
+    columns = 4 if fitting_columns(width, 4, 1.3) == 4 or len(cases) > MOST_FOLDED else 2
     blocks = 4 // columns
-    figure = new_figure(width, 0.9 + (1.15, 0.82)[blocks - 1] * blocks * len(cases) + 0.5 * blocks)
+    rest, panel = 0.9 + 0.5 * blocks, (1.15, 0.82)[blocks - 1]
+    figure = new_figure(width, rest + min(panel * blocks * len(cases), MOST_HEIGHT - rest))
     grid = folded_grid(figure, len(cases), len(strips), columns, sharex=True, sharey=True)
     for number, (values, style, title) in enumerate(strips):
         for axes, (eta_Y, n) in zip(grid[:, number], cases, strict=True):
-            mesh = draw_strip(axes, values.sel(eta_Y=eta_Y).isel({"class": n}), dataset.attrs["first_tokens"], **style)
+            mesh = draw_strip(axes, values.sel({"eta_Y": eta_Y, "class": n}), dataset.attrs["first_tokens"], **style)
             if number % columns == 0:
-                axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\nclass {n}\niteration")
+                axes.set_ylabel(f"$\\eta_Y$ = {eta_Y:g}\nclass {n}")
         grid[0, number].set_title(title)
         if number % 2:  # one colour bar for two strips
             shown = grid[:, number - 1 : number + 1]
@@ -128,7 +143,11 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
             where: dict[str, Any] = {"orientation": "horizontal", "aspect": 40, "pad": 0.02}
             bar = figure.colorbar(mesh, ax=shown, label=label, **where)
             bar.ax.minorticks_off()
+            if number == 3:
+                ten = 10.0 ** np.floor(np.log10(widest)) if widest else 0.0
+                bar.set_ticks([-ten, 0.0, ten])
     letter_panels(grid[0])
+    figure.supylabel("iteration", fontsize="medium")
     for axes in grid[-1, -columns:]:
         axes.set_xlabel("token")
     settings = f"$\\eta_Z$ = {dataset.attrs['eta_Z']:g}, momentum {dataset.attrs['momentum']:g}"
@@ -147,7 +166,7 @@ def _gained(dataset: xarray.Dataset) -> xarray.DataArray:
     for n in range(dataset.sizes["class"]):
         distinct = tokens_of_group(dataset, 1 + n)
         dominant = distinct[int(np.argmax(start.isel({"class": n, "token": distinct}).values))]
-        gained.append(change.isel({"class": n, "token": dominant}))
+        gained.append(change.isel({"class": n, "token": dominant}, drop=True))
     return xarray.concat(gained, "class")
 
 

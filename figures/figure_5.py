@@ -20,14 +20,13 @@ from snapdyn.figures.shared_runs import (
     entropy,
     group_attributes,
     groups_legend,
-    groups_of,
     in_errors,
     tokens_of_group,
 )
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure
 from snapdyn.validation.claims.published import figure_4_runs
 
-TITLE = "Attention on Syn-Small with Adam"
+TITLE = "Attention with Adam"
 CAPTION = (
     "Attention of class 0 on Syn-Small with Adam at eta_Y = eta_Z = 0.1, 0.5 and 1, batch 128, T = 128, zero start, "
     "mean over seeds. Common tokens lose attention at every rate, and a larger rate gives sparser attention at "
@@ -43,6 +42,7 @@ def compute(
     rate: Annotated[Different[Rate], Field(description="rates eta_Y = eta_Z, per step")] = (0.1, 0.5, 1.0),
     seeds: Seeds = None,
     classes: Classes = SYN_SMALL,
+    shown: Annotated[int, Field(ge=0, description="class to draw")] = 0,
 ) -> xarray.Dataset:
     """Train on Syn-Small, or on own classes, with Adam.
 
@@ -50,28 +50,34 @@ def compute(
     ----------
     level : "quick" or "full"
         10 or 100 seeds.
-    rate, seeds, classes
+    rate, seeds, classes, shown
         See the annotations of these arguments.
 
     Returns
     -------
     xarray.Dataset
-        attention (rate, seed, iteration, token): c_0(l) of the first class, common tokens and its distinct ones.
+        attention (rate, seed, iteration, token): c_n(l) of the class to draw, common tokens and its distinct ones.
     """
     count, own = seeds or SEEDS[level], chosen_classes(classes)
+    own.check_class(shown)
     runs = [figure_4_runs(eta, eta, range(count), own, optimizer="adam", momentum=0.0) for eta in rate]
-    groups = {name: values[:2] for name, values in group_attributes(own).items()}
-    tokens = sum(group.size for group in list(groups_of(own).values())[:2])
-    attention = [[attention_of(run)[:, 0, :tokens] for run in of_rate] for of_rate in runs]
+    attention = [[attention_of(run, [shown])[:, 0] for run in of_rate] for of_rate in runs]
     return xarray.Dataset(
         {"attention": (("rate", "seed", "iteration", "token"), np.array(attention))},
         {
             "rate": np.array(rate),
             "seed": np.arange(count),
             "iteration": ("iteration", ITERATIONS, {"units": "Adam steps"}),
-            "token": np.arange(tokens),
+            "token": np.arange(np.shape(attention)[-1]),
         },
-        {"optimizer": "adam", "betas": [0.9, 0.999], "eps": 1e-8, **SETUP, **groups},
+        {
+            "optimizer": "adam",
+            "betas": [0.9, 0.999],
+            "eps": 1e-8,
+            "class": shown,
+            **SETUP,
+            **group_attributes(classes, own, [shown]),
+        },
     )
 
 
@@ -87,8 +93,8 @@ def draw(dataset: xarray.Dataset, width: float = DOUBLE_COLUMN) -> Figure:
         mesh = draw_strip(axes, mean.sel(rate=rate), dataset.attrs["first_tokens"], vmin=0, vmax=float(mean.max()))
         axes.set_title(f"Adam, $\\eta_Y = \\eta_Z$ = {rate:g}")
     letter_panels(panels)
-    figure.colorbar(mesh, ax=grid, label="attention $c_0(l)$", aspect=14 * len(grid), pad=0.01)
-    groups_legend(figure, "class 0", dataset, absent=False)
+    figure.colorbar(mesh, ax=grid, label="attention $c_n(l)$", aspect=14 * len(grid), pad=0.01)
+    groups_legend(figure, f"class {dataset.attrs['class']}", dataset, absent=False)
     return figure
 
 

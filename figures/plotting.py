@@ -286,6 +286,8 @@ def draw_runs(
     Curves that are in the axes already keep their colours, and the legend names all. A record at t = 0 has no place on
     a logarithmic axis.
     """
+    from matplotlib.colors import is_color_like
+
     first = runs[0]
     if any(not np.array_equal(run.t, first.t) for run in runs):
         raise InputError("expected runs on the same times, received others; give the same t_eval or record to all")
@@ -294,7 +296,10 @@ def draw_runs(
     ylabel, curves = _curves(runs, what, options)
     if color is not None and len(curves) > 1:
         raise InputError(f"expected no color with {len(curves)} curves, received {shown(color)}; choose one curve")
-    before = sum(not str(line.get_label()).startswith("_") for line in axes.lines)
+    if not (color is None or is_color_like(color)):
+        raise InputError(f"expected color to be a colour of matplotlib, received {shown(color)}; write such as 'C1'")
+    drawn = [str(line.get_label()) for line in axes.lines if not str(line.get_label()).startswith("_")]
+    before = len(drawn)
     positive = first.t > 0
     log_time = positive.any() and first.t[-1] > 100 * first.t[positive][0]
     kept = positive if log_time else np.full(first.t.size, True)
@@ -304,6 +309,8 @@ def draw_runs(
         low, median, high = np.quantile(np.asarray(of_runs)[:, kept], [LOW, 0.5, HIGH], axis=0)
         colour = f"C{number % 7}" if color is None else color
         words = label if label and len(curves) == 1 else f"{label}, {name}" if label else name
+        alike = sum(each == words or each.startswith(f"{words} (") for each in drawn)
+        words += f" ({alike + 1})" if alike else ""
         axes.plot(first.t[kept], median, label=words, color=colour, linestyle=LINE_STYLES[style % len(LINE_STYLES)])
         if len(runs) > 1:
             axes.fill_between(first.t[kept], low, high, color=colour, alpha=0.2, linewidth=0)

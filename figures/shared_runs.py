@@ -16,6 +16,7 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
+from snapdyn.figures.declaration import SYN_SMALL
 from snapdyn.figures.output import FORMAT
 from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import Axes, Figure, curve_style, line_width, new_figure, note_size
@@ -39,20 +40,20 @@ DOMINANT = (19, 29)
 RAREST = 10  # of the distinct tokens of class 0
 
 
-def groups_of(classes: SequenceClasses) -> dict[str, Ints]:
-    """Return the common tokens and the distinct ones of each class, each by increasing id."""
-    distinct = {f"distinct of class {n}": classes.distinct_tokens(n) for n in range(classes.num_classes)}
+def groups_of(classes: SequenceClasses, shown: Sequence[int]) -> dict[str, Ints]:
+    """Return the common tokens and the distinct ones of each class to draw, each by increasing id."""
+    distinct = {f"distinct of class {n}": classes.distinct_tokens(n) for n in shown}
     return {"common": classes.common_tokens()} | distinct
 
 
-def attention_of(run: Trajectory) -> np.ndarray:
-    """Return attention c_n(l), (time, class, token), NaN for tokens that the class does not have.
+def attention_of(run: Trajectory, shown: Sequence[int]) -> np.ndarray:
+    """Return attention c_n(l) of the classes to draw, (time, class, token); NaN: a token that the class does not have.
 
-    Tokens are ordered by their groups: common ones, then the distinct ones of each class.
+    Tokens are ordered by their groups: common ones, then the distinct ones of each of these classes.
     """
     classes = run.require_classes()
-    order = np.concatenate(list(groups_of(classes).values()))
-    return np.where(classes.P.toarray() > 0, run.attention, np.nan)[..., order]
+    order = np.concatenate(list(groups_of(classes, shown).values()))
+    return np.where(classes.P.toarray() > 0, run.attention, np.nan)[:, shown][..., order]
 
 
 def entropy(attention: xarray.DataArray) -> xarray.DataArray:
@@ -60,10 +61,11 @@ def entropy(attention: xarray.DataArray) -> xarray.DataArray:
     return -(attention * np.log(attention)).sum("token")
 
 
-def group_attributes(classes: SequenceClasses) -> dict[str, Any]:
-    """Return names of the groups of tokens, and the place of the first token of each, as attributes of a dataset."""
-    groups = {name: tokens.size for name, tokens in groups_of(classes).items()}
-    return {"groups": list(groups), "first_tokens": np.cumsum([0, *groups.values()])[:-1].tolist()}
+def group_attributes(name: str, classes: SequenceClasses, shown: Sequence[int]) -> dict[str, Any]:
+    """Return the name of the data, names of the groups of tokens, and the place of the first token of each."""
+    groups = {group: tokens.size for group, tokens in groups_of(classes, shown).items()}
+    data = "Syn-Small" if name == SYN_SMALL else Path(name).stem
+    return {"data": data, "groups": list(groups), "first_tokens": np.cumsum([0, *groups.values()])[:-1].tolist()}
 
 
 def tokens_of_group(dataset: xarray.Dataset, number: int) -> np.ndarray:
@@ -98,7 +100,7 @@ def groups_legend(figure: Figure, settings: str, dataset: xarray.Dataset, absent
         ("–".join(map(str, dict.fromkeys(tokens[[0, -1]].tolist()))), name) for tokens, name in groups if tokens.size
     ]
     names = ", ".join(f"{place} {name}" for place, name in places)
-    text = f"{settings}; tokens: {names}"
+    text = f"{dataset.attrs['data']}, {settings}; tokens: {names}"
     if not absent:
         figure.suptitle(text, fontsize=note_size())
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 from shutil import which
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.core.errors import InputError, file_path, real, shown, suggest
+from snapdyn.core.errors import InputError, file_path, positive, real, shown, suggest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -171,7 +171,8 @@ def new_figure(width: float, height: float, dpi: float | None = None) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height * text_scale()), dpi=dpi)
+    size = positive("width", width), positive("height", height) * text_scale()
+    return Figure(figsize=size, dpi=None if dpi is None else positive("dpi", dpi))
 
 
 def power_of_ten(value: float, digits: int = 3) -> str:

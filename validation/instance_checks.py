@@ -100,6 +100,11 @@ class InstanceResult:
         return f"{self.status} as corrected" if self.prop is not None and self.prop.corrected else self.status
 
     @property
+    def holds_only_as_corrected(self) -> bool:
+        """Whether the corrected statement holds, and the printed one does not, or has no answer."""
+        return self.status == "holds" and self.verdict not in ("holds", "holds as printed, holds as corrected")
+
+    @property
     def explanation(self) -> str:
         """The reason, and how the statement as printed fares."""
         printed = (
@@ -229,11 +234,15 @@ class InstanceReport:
 
     @property
     def summary(self) -> str:
-        """Number of claims of each status."""
+        """Number of claims of each status; those that hold as corrected and not as printed stand apart."""
         counts = self.count()
-        return ", ".join(
-            f"{counts[status]} {spoken[counts[status] != 1]}" for status, spoken in SPOKEN.items() if status in counts
-        )
+        corrected = sum(result.holds_only_as_corrected for result in self.claims)
+        spoken = [(counts.get(status, 0), words) for status, words in SPOKEN.items()]
+        spoken[:1] = [
+            (spoken[0][0] - corrected, SPOKEN["holds"]),
+            (corrected, ("holds only as corrected", "hold only as corrected")),
+        ]
+        return ", ".join(f"{number} {words[number != 1]}" for number, words in spoken if number)
 
     def __repr__(self) -> str:
         return f"InstanceReport({self.summary})"
@@ -245,8 +254,8 @@ class InstanceReport:
             for result in self.in_order()
         )
         return visible(
-            f"<p>{html.escape(self.summary)}</p><table><thead><tr><th>id</th><th>statement</th><th>here</th>"
-            f"<th>why</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<p>{html.escape(self.summary)}</p><table style='border-collapse:separate;border-spacing:1em 0.3em'>"
+            f"<thead><tr><th>id</th><th>statement</th><th>here</th><th>why</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 

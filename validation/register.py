@@ -14,6 +14,7 @@ from snapdyn.core.errors import (
     instance,
     list_of,
     optional_function,
+    shown,
     text,
     unknown_name,
     whole,
@@ -39,7 +40,7 @@ KINDS = ("Theorem", "Corollary", "", "Assumption", "Lemma", "Remark")
 
 @dataclass(frozen=True)
 class Headline:
-    r"""The printed and the recomputed formula, for the first screen of the report.
+    r"""A finding in plain words, with the printed and the recomputed formula, for the first screen of the report.
 
     Attributes
     ----------
@@ -49,6 +50,10 @@ class Headline:
         What the paper prints, as LaTeX.
     recomputed : str
         What holds instead, as LaTeX.
+    plain : str
+        The finding in one sentence without symbols.
+    where : str
+        What the symbols of the two formulas mean.
 
     Raises
     ------
@@ -58,18 +63,23 @@ class Headline:
     Examples
     --------
     >>> from snapdyn.validation.register import Headline
-    >>> Headline(1, r"\gamma=O(1/t)", r"\gamma=O(\ln(t)/t)").rank
+    >>> Headline(
+    ...     1, r"\gamma=O(1/t)", r"\gamma=O(\ln(t)/t)", "Attention slows down later than printed.",
+    ...     "gamma is the speed of attention at step t.",
+    ... ).rank
     1
     """
 
     rank: int
     printed: str
     recomputed: str
+    plain: str
+    where: str
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", whole("rank", self.rank, 1))
-        text("printed", self.printed)
-        text("recomputed", self.recomputed)
+        for name in ("printed", "recomputed", "plain", "where"):
+            text(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -113,7 +123,7 @@ class Claim:
     findings : tuple of str
         Ids of `FINDINGS` that the claim shows.
     headline : Headline or None
-        The printed and the recomputed formula, for the first screen of the report.
+        The finding in plain words and formulas, for the first screen of the report.
     grade : "proved", "certified", "searched" or "measured"
         How the statement is known; default "searched" where a property has a domain, else "measured".
     run : callable or None
@@ -265,7 +275,7 @@ def claim(id: str, **facts: Any) -> Callable[[Callable[[Evidence], None]], Calla
             raise unknown_name("attribute of a claim", name, known)
     missing = [name for name in ("source", "title", "statement") if name not in facts]
     if missing:
-        raise InputError(f"expected {', '.join(missing)} of claim {id!r}, received none; give a text for each")
+        raise InputError(f"expected {', '.join(missing)} of claim {shown(id)}, received none; give a text for each")
 
     def register(run: Callable[[Evidence], None]) -> Callable[[Evidence], None]:
         add_claim(Claim(id, run=function("a claim", run), **facts))

@@ -88,13 +88,21 @@ def read_register(folder: Traversable) -> Register:
         chapters.
     """
     file = folder / NAME
-    if not file.is_file():
+    try:
+        found = file.is_file()
+    except OSError:  # the name is too long, or the folder around it must not be read
+        found = False
+    if not found:
         raise InputError(
             f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template, "
             "registers/template"
         )
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(
+            f"expected a file that can be read, received {str(file)!r} ({error.strerror}); check its rights"
+        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"expected TOML in {str(file)!r}, received an error: {error}; correct it") from error
     try:

@@ -18,7 +18,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 from snapdyn.core.errors import InputError, choice, instance as of_kind, optional_function, shown, whole
-from snapdyn.core.parallel import WorkerPool
+from snapdyn.core.parallel import WorkerPool, startable
 from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.validation.attack import plain, simplified
@@ -117,7 +117,8 @@ def checked(
             more = f" and {len(running) - NAMES_SHOWN} more" if len(running) > NAMES_SHOWN else ""
             progress(len(results), len(entries), ", ".join(running[:NAMES_SHOWN]) + more)
 
-    check = _in_turn if min(jobs, len(left)) <= 1 else partial_of(_in_processes, jobs=min(jobs, len(left)))
+    workers = startable(min(jobs, len(left)))
+    check = _in_turn if workers <= 1 else partial_of(_in_processes, jobs=workers)
     try:
         for result in check(left, level, seed, show):
             results[result.id] = result  # first: what Ctrl-C finds on disk is also in the report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -51,4 +52,4 @@ def _contents(folder: Traversable, path: str = "") -> Iterator[tuple[str, bytes]
 
 
 def _differs(file: Path, data: bytes) -> bool:
-    return file.exists() and (not file.is_file() or file.read_bytes() != data)
+    return os.path.exists(file) and (not os.path.isfile(file) or file.read_bytes() != data)

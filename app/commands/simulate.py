@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,7 @@ def simulate(
 
     simulation = read_simulation(file)
     target = out or simulation.output.target(file)
-    if target.exists() and target.samefile(file):
+    if os.path.exists(target) and target.samefile(file):
         raise InputError(
             f"expected another file for the result, received {str(target)!r}, the run file; choose a new name"
         )

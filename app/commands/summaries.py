@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from snapdyn.experiments.sweep.files import PhaseSection
 
 LISTED = 12
+WIDTH = 100  # of tables about a text
 TABLE_WORDS = 5  # winners, and losers, per class in the CSV file
 SAVES = 16  # each costs an evaluation, for the loss
 FIRST_TIME = 1.0
@@ -75,7 +76,7 @@ def show_classes(classes: TextClasses) -> None:
         *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.value:.4g}: {_yes(c.holds)}")
           for c in assumption_2_on(classes)),
     ]  # fmt: skip
-    show_table(("of the text", ""), rows)
+    show_table(("of the text", ""), rows, width=WIDTH)
 
 
 def _yes(satisfied: bool) -> str:
@@ -104,29 +105,23 @@ def peak_time(classes: TextClasses) -> float:
     return float(transition_time(classes.num_classes, classes.vocab_size, ETA_Y, kind="peak"))
 
 
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{share:.1%}"
+
+
 def show_theorems(run: Trajectory) -> None:
-    """Print how many words obey Theorem 2, and how far Theorem 3 holds."""
+    """Print how many words obey Theorem 2 (the weights are frequencies), and how far Theorem 3 holds."""
     ends = [f" to {high - 1}" if high - 1 > low else "" for low, high in pairwise(NEXT_WORDS)] + [" and more"]
     shares_of = attrgetter("rise", "fall", "weighted_rise", "weighted_fall")
-    by_next_words = (f"rise, {low}{end} next words" for low, end in zip(NEXT_WORDS, ends, strict=True))
+    measured = theorem_2_on(run)
     show_table(
-        (
-            "Theorem 2: (query, word)",
-            "number",
-            "rise",
-            "fall",
-            "rise, by frequency",
-            "fall, by frequency",
-            *by_next_words,
-        ),
-        [
-            (
-                row.role,
-                str(row.number),
-                *("-" if math.isnan(share) else f"{share:.1%}" for share in (*shares_of(row), *row.rise_by_next_words)),
-            )
-            for row in theorem_2_on(run)
-        ],
+        ("Theorem 2: (query, word)", "number", "rise", "fall", "weighted rise", "weighted fall"),
+        [(row.role, str(row.number), *map(_percent, shares_of(row))) for row in measured],
+    )
+    by_next_words = (f"{low}{end}" for low, end in zip(NEXT_WORDS, ends, strict=True))
+    show_table(
+        ("rise, by number of next words", *by_next_words),
+        [(row.role, *map(_percent, row.rise_by_next_words)) for row in measured],
     )
     for which, law in (
         ("distinct words", theorem_3_on(run)),
@@ -158,11 +153,16 @@ def show_words(run: Trajectory, classes: TextClasses) -> None:
         return ", ".join(f"{classes.words[m.token]} ({m.start:.1%} to {m.end:.1%})" for m in list_of_moves)
 
     show_table(
-        ("query → next word", "windows", "words that win attention", "words that lose attention"),
+        ("query → next word", "windows", "", "words that win or lose attention"),
         [
-            (classes.name(n), str(classes.counts[n]), named(moves[n][0]), named(moves[n][1]))
+            row
             for n in shown_classes(classes, LISTED)
+            for row in (
+                (classes.name(n), str(classes.counts[n]), "win", named(moves[n][0])),
+                ("", "", "lose", named(moves[n][1])),
+            )
         ],
+        width=WIDTH,
     )
 
 

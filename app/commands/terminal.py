@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import chain, repeat
 from pathlib import Path
+from textwrap import wrap
 
 from rich.console import Console
 from rich.table import Table
@@ -43,8 +46,20 @@ def _visible(text: str) -> str:
     return visible(text)
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None) -> None:
-    """Print a table on stdout: aligned columns, folded and with a style per row on a terminal."""
+def show_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] | None = None, width: int | None = None
+) -> None:
+    """Print a table on stdout: aligned columns, folded and with a style per row on a terminal.
+
+    With `width` the last column is broken into lines, so that no line is longer.
+    """
+    if width is not None:
+        room = width - sum(2 + max(map(len, column)) for column in list(zip(columns, *rows, strict=True))[:-1])
+        rows = [
+            (*(row[:-1] if first else [""] * (len(row) - 1)), line)
+            for row in rows
+            for first, line in zip(chain([True], repeat(False)), wrap(row[-1], room) or [""], strict=False)
+        ]
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         shown = [[_visible(cell) for cell in row] for row in (columns, *rows)]
@@ -65,7 +80,7 @@ def prepare(target: Path) -> None:
     """Check, before a computation starts, that a file can be written; say so where its folder had to be made."""
     from snapdyn.dynamics.files.storage import output_folder
 
-    made = not target.parent.exists()
+    made = not os.path.exists(target.parent)
     output_folder(target.parent, target.name)
     if made:
         say(f"made the folder {str(target.parent)!r} for {target.name}")

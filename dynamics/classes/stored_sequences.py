@@ -53,9 +53,20 @@ class DataSet(SequenceClasses):
     SequenceClasses : The attributes that all sequence classes have.
     """
 
-    def __init__(self, source: SequenceClasses, sequences: Ints, seq_len: int, seed: int, stream: int = 0) -> None:
-        self.source, self.sequences, self.seq_len, self.seed = source, sequences, seq_len, seed
+    def __init__(self, source: SequenceClasses, sequences: ArrayLike, seq_len: int, seed: int, stream: int = 0) -> None:
+        self.source = instance("classes", source, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
+        S = source.num_classes
+        numbers = whole_array("sequences", sequences, at_least=0)
+        if numbers.ndim:
+            numbers = whole_array("sequences", numbers, (S,), advice="give one number per class")
+        if not numbers.any():
+            raise InputError(f"expected at least one sequence in sequences, received {shown(sequences)}; give some")
+        require_memory("the sequences", 80.0 * float(np.broadcast_to(numbers, (S,)).sum()), "fewer sequences")
+        self.sequences = sequences = np.broadcast_to(numbers, (S,)).copy()
         self.sequences.setflags(write=False)
+        self.seq_len = seq_len = whole("seq_len", seq_len, 1, LARGEST_SEQ_LEN)
+        self.seed = seed = whole("seed", seed, 0)
+        stream = whole("stream", stream, 0)
         classes = np.flatnonzero(sequences)
         # A stream per class: with more sequences of a class, the first ones stay the same.
         drawn = [self._draw(n, np.random.SeedSequence(seed, spawn_key=(stream, n))) for n in classes.tolist()]
@@ -137,13 +148,4 @@ def data_set(classes: SequenceClasses, sequences: int | ArrayLike, seq_len: int,
     >>> data.counts, data.spurious
     (array([2, 1, 1]), array([[1, 0]]))
     """
-    instance("classes", classes, SequenceClasses, "build them with sd.SequenceClasses(P, query)")
-    S = classes.num_classes
-    numbers = whole_array("sequences", sequences, at_least=0)
-    if numbers.ndim:
-        numbers = whole_array("sequences", numbers, (S,), advice="give one number per class")
-    if not numbers.any():
-        raise InputError(f"expected at least one sequence in sequences, received {shown(sequences)}; give some")
-    numbers = np.broadcast_to(numbers, (S,)).copy()
-    require_memory("the sequences", 80.0 * float(numbers.sum()), "fewer sequences")
-    return DataSet(classes, numbers, whole("seq_len", seq_len, 1, LARGEST_SEQ_LEN), whole("seed", seed, 0))
+    return DataSet(classes, sequences, seq_len, seed)

@@ -170,8 +170,10 @@ class RKC(scipy.integrate.OdeSolver):
         """States inside the last step, (n,) or (n, N): the cubic through states and derivatives at both ends."""
         from scipy.interpolate import CubicHermiteSpline
 
-        cubic = CubicHermiteSpline([self.t_old, self.t], [self.y_old, self.y], [self.f_old, self.f])
-        return lambda t: cubic(t).T
+        # Over [0, 1], since the squares of very short steps are 0.
+        start, h = self.t_old, self.t - self.t_old
+        cubic = CubicHermiteSpline([0.0, 1.0], [self.y_old, self.y], [h * self.f_old, h * self.f])
+        return lambda t: cubic((t - start) / h).T
 
 
 def _chebyshev_step(

@@ -6,3 +6,15 @@ caller that compiles it first, so every function states its `fastmath` (`compila
 negative, which stops the vectoriser. Third, slices are copied by loops: where one slice is assigned to another, numba
 may allocate a copy.
 """
+
+import os
+
+from snapdyn.core.errors import InputError
+
+# numba reads this variable when it is imported, and does not say which one is wrong.
+_threads = os.environ.get("NUMBA_NUM_THREADS", "1")
+if not (_threads.isdecimal() and int(_threads)):
+    raise InputError(
+        "expected the environment variable NUMBA_NUM_THREADS to be a whole number of at least 1, received "
+        f"{_threads!r}; correct it, or unset it"
+    )

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class System(ABC):
     A subclass defines `initial_state` and `write_rate`, and sets `parameters` if it has any. Everything else is
     optional: a system without attention logits, loss or decoder does not define them, and its trajectory then
     holds the state itself.
+
+    Parameters
+    ----------
+    *arguments, **options
+        Those of the subclass.
 
     Attributes
     ----------
@@ -105,6 +110,15 @@ class System(ABC):
     holds_kinds: bool = False
     compiled: ClassVar[Integrator | None] = None
     reducible: ClassVar[bool] = False
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """Refuse the base class itself, whose rate is not defined."""
+        if cls is System:
+            raise InputError(
+                "expected a system with a rate, received the base class System, which cannot be instantiated; make one "
+                "with System.from_sympy or System.from_function, or define a subclass"
+            )
+        return super().__new__(cls)
 
     # -- what every system has -----------------------------------------------------------------------------
     @property

@@ -246,18 +246,19 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
     """
     files: list[Path] = []
     for path in listed_paths(paths):
-        if path.is_dir():
+        if os.path.isdir(path):  # without an error where the folder around it must not be read
             files += _files_of_folder(path)
-        elif path.is_file():
+        elif os.path.isfile(path):
             files.append(path)
-        elif path.exists():
+        elif os.path.exists(path):
             raise InputError(
-                f"expected a text file or a folder of them, received {str(path)!r}, which is neither (a pipe can be "
-                "read only once); write it to a file"
+                f"expected a text file or a folder of them, received {shown(str(path))}, which is neither (a pipe can "
+                "be read only once); write it to a file"
             )
         else:
             raise InputError(
-                f"expected a text file or a folder of them, received {str(path)!r}, which is missing; check the path"
+                f"expected a text file or a folder of them, received {shown(str(path))}, which is missing or must not "
+                "be read; check the path"
             )
     return files
 
@@ -277,7 +278,7 @@ def listed_paths(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]
 
 def _files_of_folder(folder: Path) -> list[Path]:
     try:
-        inside = sorted(path for path in folder.iterdir() if path.is_file())
+        inside = sorted(path for path in folder.iterdir() if os.path.isfile(path))
     except OSError as error:
         raise InputError(
             f"expected a folder that can be read, received {str(folder)!r} ({error.strerror}); check its rights"

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from snapdyn.core.errors import InputError, flag, optional_function, whole
+from snapdyn.core.errors import InputError, flag, list_of, optional_function, whole
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.text.corpus import Corpus, read_corpus
@@ -74,7 +74,7 @@ class TextClasses(SequenceClasses):
         num_documents: int,
         words_read: int,
     ) -> None:
-        self.words = tuple(words)
+        self.words = tuple(list_of("words", words, str))
         self.counts = counts
         self.window = window
         self.num_words, self.num_documents, self.words_read = num_words, num_documents, words_read

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, fraction, function, instance, positive, shown, whole
+from snapdyn.core.errors import InputError, flag, fraction, function, instance, positive, shown, whole
 from snapdyn.core.memory import require_memory
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
@@ -84,6 +84,7 @@ def descend(
     array([1.  , 0.5 , 0.25])
     """
     system = instance("system", system, System, "make it with System.from_sympy").with_steps
+    save_decoder, momentum = flag("save_decoder", save_decoder), fraction("momentum", momentum)
     if momentum and system.has_own_steps:
         raise InputError(
             f"expected momentum=0 with a system that has a rule of descent, received {momentum}; give it to the rule"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, choice, file_path, flag, time_array
+from snapdyn.core.errors import InputError, choice, file_path, flag, instance, time_array
 from snapdyn.core.memory import require_memory
 from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
@@ -143,7 +143,9 @@ class Trajectory:
     ) -> None:
         if unknown := values.keys() - {*PLAIN, *QUANTITIES, *OF_PROCESS}:
             raise TypeError(f"a trajectory has no {min(unknown)!r}")
-        self.classes, self.t, self.system, self.parameters = classes, t, system, dict(parameters or {})
+        self.classes, self.t, self.system = classes, t, system
+        given = {} if parameters is None else instance("parameters", parameters, Mapping, "give names with values")
+        self.parameters = dict(given)
         self.status: str = values.get("status", "finished")
         self.message: str = values.get("message", "")
         self.stats: dict[str, Any] = dict(values.get("stats", {}))

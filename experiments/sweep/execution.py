@@ -26,7 +26,7 @@ import numpy as np
 import xarray
 
 from snapdyn.core.errors import InputError, whole
-from snapdyn.core.parallel import WorkerPool, cores
+from snapdyn.core.parallel import WorkerPool, cores, startable
 from snapdyn.core.registry import plugin_versions
 from snapdyn.dynamics import SequenceClasses, sgd
 from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
@@ -459,13 +459,13 @@ def _workers(cells: int, jobs: int | None, scheduler: str | None) -> Iterator[tu
         Workers died in the `with` block.
     """
     try:
-        if not cells or (scheduler is None and (jobs == 1 or cores() == 1)):
+        workers = min(cells, jobs or cores())
+        if not cells or (scheduler is None and (jobs == 1 or cores() == 1 or startable(workers) < workers)):
             yield 1, None
         elif scheduler is not None:
             with _cluster(scheduler) as cluster:
                 yield cluster
         else:
-            workers = min(cells, jobs or cores())
             pool = WorkerPool(workers, max(1, cores() // workers))
             try:
                 yield workers, pool

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -261,17 +262,17 @@ class Sweep:
         file, source = {name: values}, f"{self.name}.toml"
         model = file_model({name: models(self.kind)[name]}, (name,), file, source)
         section: Section = getattr(read_model(model, file, source), name)
-        files = [
-            file
-            for path in section.files(self.folder)
-            for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-            if not file.is_dir()
-        ]
         try:
+            files = [
+                file
+                for path in section.files(self.folder)
+                for file in (sorted(path.rglob("*")) if os.path.isdir(path) else [path])
+                if not file.is_dir()
+            ]
             digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         except OSError as error:
             raise InputError(
-                f"expected a file that can be read, received {error.filename!r} ({error.strerror}); check the path"
+                f"expected a file that can be read, received {shown(error.filename)} ({error.strerror}); check the path"
             ) from error
         found = section.model_dump()
         return found, " ".join([json.dumps(found, sort_keys=True), *digests])

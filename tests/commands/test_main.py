@@ -30,6 +30,8 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["simulate"], ["FILE.toml", "`snapdyn simulate --help`"]),
         (["figures", "--out", __file__], ["expected a folder", "test_main.py"]),
         (["validate", "--jobs", "0"], ["expected jobs to be a whole number of at least 1, received 0; give 1 or more"]),
+        # Paths that no file can have.
+        *(([*command, "x" * 300], ["expected a "]) for command in (["text"], ["report", "--register"], ["examples"])),
     ],
 )
 def test_wrong_usage(arguments: list[str], hints: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """What commands print: tables, lines of progress, and where their output goes."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,14 @@ def test_plain_text_in_a_pipe() -> None:
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert rb"query \u2192 next word" in ended.stdout
     assert b"\x1b" not in ended.stdout
+
+
+@pytest.mark.parametrize("threads", ["x", "0", "-3"])
+def test_a_wrong_number_of_threads_is_one_sentence(threads: str) -> None:
+    """Assert one sentence that names the variable, which numba does not."""
+    ended = run("text", str(FABLE), capture_output=True, env=os.environ | {"NUMBA_NUM_THREADS": threads})
+    assert ended.returncode == 2
+    assert re.fullmatch(rb"snapdyn: expected the environment variable NUMBA_NUM_THREADS .*\n", ended.stderr)
 
 
 def test_an_error_that_cannot_be_said_keeps_its_code() -> None:

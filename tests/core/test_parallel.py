@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.core.parallel import WorkerPool, in_threads, is_running
+from snapdyn.core.parallel import WorkerPool, in_threads, is_running, startable
 
 PARENT = """
 import os, sys, time
@@ -83,6 +83,22 @@ def test_a_shutdown_right_after_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
         pool.submit(time.sleep, 300)
         pool.shutdown(kill_workers=True)
     assert errors == []
+
+
+def test_one_process_works_where_no_more_can_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert one worker where the system refuses a thread, as under `ulimit -u 10`, and all of them elsewhere."""
+    running = threading.active_count()
+    assert startable(2) == 2
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if threading.active_count() > running + 5:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    assert startable(2) == 1
+    assert threading.active_count() == running
 
 
 def later(seconds: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from pydantic import Field
 
 import snapdyn as sd
@@ -71,20 +72,23 @@ common_probability = 0.4
 """
 
 
-@pytest.mark.parametrize(("id_", "classes"), [("4", 3), ("5", 1)])  # figure 5 shows the first class
-def test_own_classes(id_: str, classes: int, tmp_path: Path) -> None:
-    """Assert the tokens of own classes, ordered by their groups, in data and picture; five classes are too many."""
+@pytest.mark.parametrize(("id_", "shown"), [("4", [0, 2, 3, 4, 8]), ("5", 2)])
+def test_own_classes(id_: str, shown: list[int] | int, tmp_path: Path) -> None:
+    """Assert the tokens of chosen classes, ordered by their groups, in data and picture, which fits on a page."""
     file = tmp_path / "own.toml"
-    file.write_text(OWN_CLASSES.format(3), encoding="utf-8")
-    (figure,) = write(id_, tmp_path, parameters={id_: {"classes": str(file), "seeds": 2}}, formats=["png"])
+    file.write_text(OWN_CLASSES.format(9), encoding="utf-8")
+    chosen = {"classes": str(file), "seeds": 2, "shown": shown}
+    (figure,) = write(id_, tmp_path, parameters={id_: chosen}, formats=["png"])
     assert "own.toml" in figure.caption
     dataset = xarray.load_dataset(figure.data, engine="h5netcdf")
-    assert list(dataset.attrs["groups"]) == ["common", *(f"distinct of class {n}" for n in range(classes))]
-    assert list(dataset.attrs["first_tokens"]) == [0, 1, 3, 5][: classes + 1]
-    assert dataset.sizes["token"] == 1 + 2 * classes
-    file.write_text(OWN_CLASSES.format(5), encoding="utf-8")
-    with pytest.raises(InputError, match=r"number of classes to draw to be a whole number in 1\.\.4, received 5"):
-        sd.figures.compute(id_, classes=str(file))
+    assert list(dataset.attrs["groups"]) == ["common", *(f"distinct of class {n}" for n in np.atleast_1d(shown))]
+    assert list(dataset.attrs["first_tokens"]) == [0, 1, 3, 5, 7, 9][: 1 + np.size(shown)]
+    assert dataset.sizes["token"] == 1 + 2 * np.size(shown)
+    drawn = sd.figures.draw(id_, dataset)
+    assert drawn.get_figheight() <= 9
+    assert any(text.get_text().startswith("own, ") for text in drawn.findobj(Text))
+    with pytest.raises(InputError, match=r"expected the class to be a whole number in 0\.\.8, received 9"):
+        sd.figures.compute(id_, classes=str(file), shown=9 if id_ == "5" else [9])
     file.write_text(
         '[classes]\nkind = "table"\nP = [[0.5, 0.5], [1.0, 0.0]]\nquery = [2, 2]\nvocab_size = 9\n', encoding="utf-8"
     )

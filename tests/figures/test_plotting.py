@@ -55,12 +55,17 @@ def test_several_runs_in_one_panel(run: sd.Trajectory) -> None:
     """Assert labels and colours of the caller, and a legend that tells the curves apart."""
     axes = sd.figures.plot(run, "loss", label="slow")
     sd.figures.plot(run, "loss", axes, label="again", color="black")
+    for _ in range(3):
+        sd.figures.plot(run, "loss", axes)
     sd.figures.plot(run, "entropy", axes, n=0)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["slow", "again", "class 0"]
-    assert len({to_hex(line.get_color()) for line in axes.lines}) == 3
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts == ["slow", "again", "loss", "loss (2)", "loss (3)", "class 0"]
+    assert len({to_hex(line.get_color()) for line in axes.lines}) == 6
     assert to_hex(axes.lines[1].get_color()) == "#000000"
     with pytest.raises(sd.InputError, match="expected no color with 4 curves"):
         sd.figures.plot(run, "attention", color="red")
+    with pytest.raises(sd.InputError, match="expected color to be a colour of matplotlib, received 'redd'"):
+        sd.figures.plot(run, "loss", color="redd")
 
 
 def test_a_claim_is_drawn() -> None:

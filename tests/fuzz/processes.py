@@ -42,6 +42,7 @@ def endings_of(trial: Trial, small: int, large: int, limit: float) -> Counter[st
         process.kill()
         process.join()
         receiver.close()
+    print(*(f"{number:,} {how}" for how, number in ended.most_common()), sep=", ")
     return ended
 
 

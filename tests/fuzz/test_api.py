@@ -29,7 +29,7 @@ SECONDS = 120
 # Integration at extreme rates may take days. It is stopped as by Ctrl-C after so many seconds.
 PATIENCE = 1
 # Calls that would take long, and so name what does not exist.
-REFUSED = ("load_claims", "train_transformer", "write", "compute", "draw")
+REFUSED = ("load_claims", "use_register", "train_transformer", "write", "compute", "draw")
 
 
 class Hangs(BaseException):
@@ -89,7 +89,8 @@ USUAL: dict[str, Any] = {
     "required": "Q = 1", "values": nothing, "compute": nothing, "draw": nothing, "measure": nothing,
     "function": nothing, "momentum": 0.5, "claim": "lemma13", "seed": 0, "number": 0,
     "next_token": [0, 1], "sequences": 3,
-    "eta": (0.1, 1.0, "log"), "arms": (2, 10), "results": (), "rows": (), "dataset": xarray.Dataset(),
+    "width": 3.0, "height": 2.0, "eta": (0.1, 1.0, "log"), "arms": (2, 10), "results": (), "rows": (),
+    "dataset": xarray.Dataset(),
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "classes": classes(), "system": system, "systems": [system], "profile": analytic.distinct_profile([0.2, 0.3]),
         "path": run.save(folder / "run.nc"), "paths": folder / "text.txt", "lines": (line,),
         "runs": [sd.SGD(classes(), 1.0, 0.5, 5, 2)], "entry": figures.FigureEntry("f", "F", "f.", nothing, nothing),
-        "axes": {"eta_Y": [1.0, 2.0], "eta_Z": [1.0, 2.0]},
+        "picture": sd.Picture("x", "y", (line,)), "axes": {"eta_Y": [1.0, 2.0], "eta_Z": [1.0, 2.0]},
     }  # fmt: skip
 
     def call(function: Callable[..., Any], then: Callable[[Any], Any] = nothing, **given: Any) -> Call:
@@ -123,7 +124,8 @@ def calls(folder: Path) -> dict[str, Call]:
         sd.syn_medium, sd.single_common_token, sd.random_classes, sd.data_set,
         sd.load, sd.log_times, dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder,
         sd.FiniteLengthMeanField, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box,
-        sd.Evidence, validation.equation_text, figures.compute,
+        sd.Evidence, validation.equation_text, figures.compute, figures.new_figure, figures.claim_svg, sd.claim,
+        validation.use_register,
     ]  # fmt: skip
     training = {"batch_size": 2, "seq_len": 7, "record": [0, 5]}
     quick = [
@@ -133,6 +135,10 @@ def calls(folder: Path) -> dict[str, Call]:
         call(run.save, path=folder / "saved.nc"),
         call(sd.from_text, window=2, min_count=2, min_token_count=1, max_classes=10),
         call(sd.sgd, **training, threads=1),
+        call(sd.DataSet, source=classes()),
+        call(sd.TextClasses, counts=[1, 1], words=["a"] * 6, window=2, num_words=9, num_documents=1, words_read=9),
+        call(sd.Trajectory, classes=classes(), parameters={"eta_Y": 1.0}),
+        call(sd.descend, step_size=0.1),
         call(sd.SGD, lambda made: made.run(), **training),
         call(sd.sgd_runs, threads=1),
         call(validation.load_claims, path=folder / "none.py"),

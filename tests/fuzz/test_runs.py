@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import event, given, strategies as st
 
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import (
@@ -70,6 +70,7 @@ def test_every_run_ends(
         run = integrate(system, times, method, rtol=rtol, atol=atol, log_time=log_time, most_evaluations=2000)
     except InputError as error:
         refused = str(error)
+    event("refused" if refused else run.status)
     if refused or run.status != "finished":
         assert refused or (run.status == "failed" and run.message)
         assert "\n" not in (refused or run.message)

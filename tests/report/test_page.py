@@ -213,7 +213,11 @@ def test_mathematics_is_not_typed(page_text: str) -> None:
 
 def test_another_verdict_than_recorded_shows_its_conclusion(page_text: str) -> None:
     """Assert that the register's answer is not shown where the verdict differs, and that no headline is made of it."""
-    facts = {"id": "new", "headline": Headline(1, "x", "y"), "evidence": {"conclusion": "It is so."}}
+    facts = {
+        "id": "new",
+        "headline": Headline(1, "x", "y", "It is y.", "x and y are numbers."),
+        "evidence": {"conclusion": "It is so."},
+    }
     expected, other = (result_of("refuted", expected=each, **facts) for each in ("refuted", "holds"))
     assert (expected.sentence, other.sentence) == ("It is so.", "The verdict is refuted.")
     assert headlines(Report("quick", (other,))) == []

@@ -97,6 +97,7 @@ def test_a_corrected_statement_says_how_the_printed_one_fares() -> None:
     assert {"status": "holds", "as_printed": "fails"}.items() <= result.to_dict().items()
     for text in (result.verdict, report.to_latex()):
         assert re.search("fails as printed.* holds as corrected", text)
+    assert report.summary == "2 hold, 1 holds only as corrected"
     assert [each.id for each in report.in_order()] == ["theorem1-form", "conservation", "lemma6"]
     assert [each.id for each in report.theorems().claims] == ["conservation", "theorem1-form"]
 

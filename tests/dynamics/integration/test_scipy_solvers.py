@@ -59,6 +59,15 @@ def test_radius_where_eigenvalues_come_in_pairs() -> None:
 
 
 @pytest.mark.long
+def test_states_inside_a_step_whose_square_is_zero() -> None:
+    """Assert that the state inside a step of 1e-200 is the parabola of a rate that is linear in t."""
+    solver = RKC(lambda t, y: np.array([1e200 * t]), 0.0, np.zeros(1), 1e-200)
+    while solver.status == "running":
+        solver.step()
+    middle = (solver.t_old + solver.t) / 2
+    np.testing.assert_allclose(solver.dense_output()(middle), 1e200 * middle * middle / 2)
+
+
 def test_bits_do_not_depend_on_the_threads_of_blas() -> None:
     """Assert that RKC gives the same bits with one and with two threads of OpenBLAS, on 150,000 values."""
     script = textwrap.dedent("""

@@ -87,6 +87,12 @@ class Explosion(Oscillator):
         out[1] = 1.0 + state[1] ** 2
 
 
+def test_the_base_class_is_no_system() -> None:
+    """Assert one sentence that says so and what to do."""
+    with pytest.raises(InputError, match="the base class System, which cannot be instantiated; make one with"):
+        System()  # type: ignore[abstract]
+
+
 def test_a_failure_names_the_value() -> None:
     """Assert that the report names the value as the system does, else by its number."""
     run = integrate(Explosion(1.0), [1.0, 3.0])

@@ -85,7 +85,7 @@ ABOVE_ROUNDING = Requirement(
 CLAIM = Claim(
     "adam-conserved",
     source="own; Lemma 1, rules of descent",
-    title="Under Adam row sums of Z are not conserved, only those of its steps times sqrt(v)",
+    title="Under Adam the row sums of Z change; those of its steps times sqrt(v) stay 0",
     statement=(
         "Adam on attention, gradient descent, sign descent or Adam on Y, on the expectation: at each update the steps "
         "of the logits of a query, each times sqrt(v) + epsilon of its own coordinate, sum to 0. Plain row sums of Z, "

@@ -130,7 +130,7 @@ RANGES: dict[str, Any] = {
 CLAIM = Claim(
     "adam-end",
     source="own; Sec. 8, rules of descent",
-    title="Adam ends as fast as its memory of squares lets it, and then like 1/k",
+    title="Late errors of Adam fall as fast as its memory of squares allows, then like 1/k",
     statement=(
         "Adam on the expectation, frozen attention, classes without common tokens and of one profile, S the sum of f: "
         "without epsilon the error falls by rho at each update, the root of the formula. It is 2 eta_Y S for short "

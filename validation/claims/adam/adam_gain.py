@@ -136,7 +136,7 @@ CLAIM = Claim(
     "adam-gain",
     of_rule="own",
     source="own; Fig. 5, rules of descent",
-    title="Adam on attention leaves the ratio of two distinct tokens as it is",
+    title="Adam on attention keeps the ratio of two distinct tokens",
     statement=(
         "Attention by a rule that does not see the scale of a coordinate's gradients (Adam with epsilon = 0, RMSProp, "
         "sign descent), the decoder by gradient descent with any momentum, T infinite: if c_nl = r c_nl' and Y_l = r "

@@ -79,7 +79,7 @@ def distance(name: str, wrong: bool = False) -> Measured:
 CLAIM = Claim(
     "adam-orders",
     source="own; ladder of a rule of descent",
-    title="Mean map and flows of Adam approximate training at first order",
+    title="Models of Adam without noise (mean map and flows) approximate training at first order",
     statement=(
         "Before attention is at its maximum: the mean of training runs differs from the mean map, the rule's step with "
         "the mean gradient and E[g_B^2], by O(1/B); the mean map from the flow with moments by O(eta); the flow with "

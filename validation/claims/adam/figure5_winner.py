@@ -66,7 +66,7 @@ def length_map(level: str) -> Map:
 CLAIM = Claim(
     "figure5-winner",
     source="Fig. 5, Sec. 8",
-    title="The rate of Adam decides which distinct token wins; the mean map predicts it",
+    title="The rate of Adam decides which distinct token wins, as Adam without noise predicts",
     statement=(
         "Adam on Syn-Small, 48 updates of batch 128: the mean map predicts the distinct token with the largest "
         "attention in 90 % of the runs and classes, at rates from 0.01 to 1, for infinitely long sequences, where it "

@@ -86,7 +86,7 @@ def gap_of_sgd(factor: float) -> Measured:
 CLAIM = Claim(
     "clock",
     source="Eq. (10), Theorem 4",
-    title="Attention follows Eq. (10) on the clock of the training steps",
+    title="In Eq. (10), one unit of time is one training step",
     statement=(
         "Attention follows Eq. (10), a plain sum over classes, where t counts the training steps and gamma is taken at "
         "s = t/K. Corrected: each class carries its prior p_n; without p_n, (10) runs K times faster than SGD."

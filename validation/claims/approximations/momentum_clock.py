@@ -111,7 +111,7 @@ CONDITIONS = (replace(ZERO_START, defining=True), SMALL_RATES, FEW_STEPS)
 CLAIM = Claim(
     "momentum-clock",
     source="own; clock of Section 6's experiments",
-    title="Momentum runs the clock 1/(1-mu) times faster",
+    title="Momentum mu makes training 1/(1-mu) times faster",
     statement=(
         "Step i of (stochastic) gradient descent with heavy-ball momentum mu is time i/(1-mu) of the mean field. "
         "This holds for i >> 1/(1-mu), with an error of order 1/i, and not in the first 1/(1-mu) steps."

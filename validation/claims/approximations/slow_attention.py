@@ -80,7 +80,7 @@ CLAIM = Claim(
     "slow-attention",
     under_rules="With Adam on both layers rare tokens rise and frequent ones lose their lead: see adam-winner",
     source="Assumption 1(c), Theorem 2(a)",
-    title="eta_Y much larger than eta_Z lets all distinct tokens gain attention",
+    title="A decoder that learns much faster than attention lets all distinct tokens gain attention",
     statement=(
         "With eta_Y much larger than eta_Z no distinct token's logit falls, at weak and at strong correlation. How "
         "much larger eta_Y must be depends on the classes and on t_end: by linear response the decoder's memory must "

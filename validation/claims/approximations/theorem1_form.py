@@ -161,7 +161,7 @@ def ratio_of_common_logits(vocab_size: int) -> Measured:
 CLAIM = Claim(
     "theorem1-form",
     source="Theorem 1, Eqs. (9), (86)-(88)",
-    title="beta of the gradient is of the order of E'",
+    title="Classes act on each other's attention as much as they overlap",
     statement=(
         "The gradient g_n = gamma (iota_n f_n - sum_k beta_nk f_k) with beta_nk of the order of E'_nk drives "
         "attention. Corrected: under the original flow beta_nk = (iota_n/(V-1)) U_k/U_n times a factor between 2 "
@@ -224,5 +224,10 @@ CLAIM = Claim(
         2,
         printed=r"\beta_{nk}\approx E'_{nk}",
         recomputed=r"\beta_{nk}\approx\frac{\iota_n}{V-1}\,\frac{U_k}{U_n},\quad U_n=\eta_Yp_n\int(1-\alpha_n)\,dt",
+        plain="Theorems 1 to 4 use a simplified decoder, and with it attention moves many times too far.",
+        where="beta_nk says how much class k reduces the gradient of class n, and iota_n is the coefficient of class "
+        "n itself. E' = I - (I+E)^-1 comes from the overlaps E of the classes, V is the number of outputs, and U_n is "
+        "the progress of class n: its prediction error 1 - alpha_n, summed over time, times its probability p_n and "
+        "the decoder's rate eta_Y.",
     ),
 )

@@ -111,7 +111,7 @@ def speed_property(name: str, measure: Measure, **facts: Any) -> Property:
 CLAIM = Claim(
     "theorem1b",
     source="Theorem 1(b), Section 6",
-    title="After the transition gamma = O(K ln(eta_Y t/K)/(eta_Y t))",
+    title="After the transition the speed of attention is O(K ln(eta_Y t/K)/(eta_Y t))",
     statement=(
         "For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: O(K ln(V "
         "eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; for priors p_n, t/K becomes p_n t."

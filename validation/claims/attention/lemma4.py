@@ -59,7 +59,7 @@ def printed_sign(instance: Instance) -> Measured:
 CLAIM = Claim(
     "lemma4",
     source="Lemma 4, Eq. (10)",
-    title="Attention follows Eq. (10) under the modified decoder",
+    title="With the modified flow of the decoder, attention follows Eq. (10)",
     statement=(
         "z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
         "batch-size-1 step; the paper prints it without p_n, per round of K steps."

@@ -174,5 +174,10 @@ CLAIM = Claim(
         printed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\,\xi_n>0",
         recomputed=r"\dot z_{ml}=\eta_Z\,p_nf_{nl}^2\left(\xi_n-\int_0^t\left(1-\frac{f_{nl}(t')}{f_{nl}(t)}\right)"
         r"m_n(t',t)\,dt'\right)",
+        plain="A token that only one class has should always gain attention; it can lose attention, because the "
+        "decoder still remembers where attention was before.",
+        where="z_ml is the attention logit of token l for query m, f_nl its weight in the attention of class n (scaled "
+        "to 2-norm 1), eta_Z the rate of attention, p_n the probability of class n, xi_n the drive of its distinct "
+        "tokens, and m_n(t',t) >= 0 the memory that the decoder has at time t of time t'.",
     ),
 )

@@ -177,7 +177,7 @@ CLAIM = Claim(
         "on both layers the frequent one loses its lead (adam-winner)"
     ),
     source="Theorem 3, Eq. (12)",
-    title="The growth of the dominant token lies between exp(2 f^2 B) and exp(2 B)",
+    title="The growth of the dominant token lies between two exponentials of the growth exponent B",
     statement=(
         "If l0 dominates the distinct tokens of class n and common tokens shrink, exp(2 f_nl0(0)^2 B_n(t)) <= "
         "chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt, where the paper omits the factor [p_n]. (In the "

@@ -151,7 +151,7 @@ CLAIM = Claim(
         "on both layers the frequent one loses its lead (adam-winner)"
     ),
     source="Theorem 3, Eqs. (11), (110), (112)",
-    title="The relative gain is its first value times the growth factor",
+    title="The lead of one token over another is its first value times the token's growth factor",
     statement=(
         "For two distinct tokens l, l' of class n, r_{l/l'|n}(t) = r_{l/l'|n}(0) chi_l(t), chi_l = exp(2 (z_l(t) - "
         "z_l(0))). (In the full mean field it holds to 1 % of 1 + |r| where linear response predicts an error of at "

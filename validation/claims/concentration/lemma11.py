@@ -111,7 +111,7 @@ EARLY_SIGMA = count_property(
 CLAIM = Claim(
     "lemma11",
     source="Lemma 11, Eqs. (60)-(65)",
-    title="h of the count is close to h of the mean count",
+    title="The random number of visits changes the size of a class's logits little",
     statement=(
         "After N batch-size-1 steps |h(N_n) - h(p_n N)| <= h(p_n N) D/(p_n N), D = sqrt(N ln(1/delta)), with "
         "probability at least 1 - delta, delta <= 1/2; p_n N = N/K for equal priors. Between p_n N and p_n N +- D, "

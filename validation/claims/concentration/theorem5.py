@@ -96,7 +96,7 @@ CHANCE = count_property(
 CLAIM = Claim(
     "theorem5",
     source="Theorem 5, Eq. (70)",
-    title="The decoder after N steps is F (I-E')(I+Theta) Wbar, with small Theta",
+    title="After N random steps the decoder is close to a closed form",
     statement="Under the modified flow after N batch-size-1 steps Y = F (I - E')(I + Theta) Wbar, rows of Wbar "
     "(V-1) h(p_n N) zeta_n (p_n N = N/K for equal priors), Theta diagonal. With probability at least 1 - delta, "
     "delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all classes.",

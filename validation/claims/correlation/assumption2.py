@@ -123,7 +123,7 @@ CLAIM = Claim(
     "assumption2",
     of_rule="any",
     source="Assumption 2, Eq. (93)",
-    title="V >> K^2 is enough for Assumption 2 (weak correlation)",
+    title="A vocabulary V >> K^2 for K classes is enough for weak correlation (Assumption 2)",
     statement=(
         "V >> K^2 (taken as V = 10 K^2), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) can hold together. "
         "Corrected: the two bounds need V > 36 K^2 (|lambda_1|/min|lambda|)^2, and then a multiple of E satisfies "

@@ -33,7 +33,7 @@ CLAIM = Claim(
     "lemma13",
     of_rule="any",
     source="Lemma 13, Eq. (74)",
-    title="Every overlap is at most |lambda_1|",
+    title="No overlap of two classes exceeds |lambda_1|, the largest |eigenvalue| of their matrix E",
     statement="max |E_ij| <= |lambda_1(E)|.",
     latex=r"\max_{ij}|E_{ij}|\le|\lambda_1(E)|",
     conditions=("E symmetric",),

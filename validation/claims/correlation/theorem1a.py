@@ -207,11 +207,16 @@ GROWTH = overlap_property(
 CLAIM = Claim(
     "theorem1a",
     source="Theorem 1(a), Eqs. (86)-(93)",
-    title="xi_n > 0 at weak correlation, with beta as in (88)",
+    title="At weak correlation the gradient of Eqs. (86)-(88) drives distinct tokens upwards",
     headline=Headline(
         4,
         printed=r"\beta_{nk}=q_1E'_{kn}+q_0\Bigl(1+\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
         recomputed=r"\beta_{nk}=q_1E'_{kn}-q_0\Bigl(1-\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
+        plain="A coefficient of the gradient is printed with a wrong sign; with the right sign, distinct tokens gain "
+        "attention under weaker conditions than the paper's.",
+        where="beta_nk says how much class k reduces the gradient of class n, E' = I - (I+E)^-1 comes from the "
+        "overlaps E of the classes, and q1 = V/(V-1), q0 = -V/(V-1)^2 with V outputs. xi_n > 0 says that the distinct "
+        "tokens of class n gain attention; lambda_1 is the eigenvalue of E that is largest in absolute value.",
     ),
     statement="g_n = gamma (iota_n f_n - sum_{k != n} beta_nk f_k) with iota, beta of (86)-(88), and "
     "xi_n = gamma sum_{k != n} beta_nk f_n.f_k > 0 for every class that overlaps another. Corrected: (88) reads "

@@ -10,7 +10,7 @@ from snapdyn.validation.claims.language import (
 CLAIM = Claim(
     "lemma3",
     source="Lemma 3, Eqs. (8), (26)",
-    title="The modified flow decouples the classes",
+    title="Under the modified flow of the decoder, classes do not act on each other",
     statement=(
         "With f_n replaced by f_n - F E' e_n in the update of Y, the logits w_n = Y^T f_n of each class follow w_n' "
         "= eta_Y (e_n - alpha_n), independently of the other classes, even if classes share a next token."

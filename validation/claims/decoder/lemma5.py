@@ -60,7 +60,7 @@ def steps_against(law: Law) -> Measure:
 CLAIM = Claim(
     "lemma5",
     source="Lemma 5, Eqs. (31)-(33)",
-    title="Logits after s visits follow the recursion of h*",
+    title="The logits of a class depend on its visits alone, through a recursion for their size h*",
     statement="After s visits of class n, w_n = (V-1) h*(s) zeta_n and e_n - alpha_n = (V-1)/(V-1+exp(V h*)) zeta_n "
     "with h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0.",
     latex=r"w_n=(V-1)h^*(s)\,\zeta_n,\quad h^*(s)=h^*(s-1)+\frac{\eta_Y}{V-1+e^{Vh^*(s-1)}}",

@@ -87,7 +87,7 @@ EXPONENTIAL = closed_form(
 CLAIM = Claim(
     "lemma9",
     source="Lemma 9, Eqs. (52)-(57), (85)",
-    title="gamma grows like t before the transition and falls like ln(t)/t after it",
+    title="The speed of attention grows like t before the transition and falls like ln(t)/t after it",
     statement=(
         "With s = t/K (p_n t for other priors), from the first visit to t0' = K ln V/eta_Y: exp(V h) <= min(V-1, "
         "(V-1) V h), which fails while V h < u_-; and, whatever the learning rate, h <= eta_Y s/V and gamma <= eta_Y "

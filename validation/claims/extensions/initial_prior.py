@@ -120,7 +120,7 @@ def length_map(level: str) -> Map:
 CLAIM = Claim(
     "initial-prior",
     source="Section 5 (initial value as prior), after Theorem 3",
-    title="Initial logits are a prior: P exp(z(0)) decides who dominates",
+    title="Initial logits are a prior: P exp(z(0)) decides which token dominates",
     statement=(
         "Of two distinct tokens of a class, the one with the larger c~_l(0) = P(l|n) exp(z_l(0)) stays ahead for "
         "ever: as initial logits vary, the winner changes exactly where the two values of P exp(z(0)) are equal."

@@ -104,7 +104,7 @@ CLAIM = Claim(
     "lemma1",
     of_rule="any",
     source="Lemma 1, Eqs. (2)-(4)",
-    title="The gradient of the loss in Y and Z is that of (3)-(4)",
+    title="The gradients of decoder Y and attention Z are those of Eqs. (3)-(4)",
     statement="The ascent direction of log softmax(Y^T f)[next] is f (x - alpha)^T for Y and "
     "f o (g - f (f.g)), g = Y (x - alpha), for the row of Z of the query.",
     latex=r"\dot Y=\eta_Y f(x-\alpha)^\top,\quad \dot z=\eta_Z\,\mathrm{diag}(q)\,\frac{I-ff^\top}{\|q\|}\,Y(x-\alpha)",

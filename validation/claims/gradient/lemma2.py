@@ -90,7 +90,7 @@ CLAIM = Claim(
     "lemma2",
     of_rule="any",
     source="Lemma 2, Eqs. (5)-(6)",
-    title="Attention of long sequences tends to c_n",
+    title="Attention of long sequences tends to a limit that depends on the class alone",
     statement="As T grows, the attended token frequencies X^T b tend to c_n with c_n[l] proportional to "
     "P(l|n) exp(z_l), and X^T diag(b) X tends to diag(c_n).",
     latex=r"X^\top b\to c_n,\quad c_n[l]\propto P(l|n)\,e^{z_l},\quad X^\top\mathrm{diag}(b)X\to\mathrm{diag}(c_n)",

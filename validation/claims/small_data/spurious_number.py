@@ -87,7 +87,7 @@ CONDITIONS = (STORED, A_COMMON_TOKEN)
 CLAIM = Claim(
     "spurious-number",
     source="own; Sec. 9 (large and small data sets)",
-    title="The number of spurious distinct tokens has an exact law and decays exponentially",
+    title="The number of tokens that look distinct by chance has a law and decays exponentially",
     statement=(
         "N_n sequences of class n with T-1 tokens each are stored. A token is spurious for next token n if it occurs "
         "in sequences of n and of no other next token, though another one has it in the classes. With "

@@ -149,7 +149,7 @@ def largest_step(times: Floats) -> Measured:
 CLAIM = Claim(
     "insight-a",
     source="Section 6, reading (a) of Theorem 4",
-    title="A larger eta_Y brings the transition forward",
+    title="A larger rate eta_Y of the decoder brings the transition forward",
     statement=(
         "The larger the decoder's rate, the earlier the transition: its time falls with eta_Y at fixed eta_Z. In the "
         "mean field, doubling eta_Y multiplies the time to half of the fall of the loss by at most 0.6 if classes "

@@ -79,7 +79,7 @@ def entropies_at_larger_rates() -> dict[str, Floats]:
 CLAIM = Claim(
     "insight-b",
     source="Section 6, reading (b) of Theorem 4; Eqs. (132)-(133)",
-    title="Larger rates at fixed eta_Y/eta_Z give a larger B and sparser attention",
+    title="Larger rates at fixed eta_Y/eta_Z give more growth and sparser attention",
     statement="With eta_Y/eta_Z fixed, larger rates give a larger B and sparser attention at the same step: the flows "
     "with rates c eta at step t are those with rates eta at step c t.",
     latex=r"\nu=\eta_Y/\eta_Z\ \text{fixed},\ \eta_Z\uparrow\ \Rightarrow\ B_n(t)\uparrow",

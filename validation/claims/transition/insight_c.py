@@ -95,7 +95,7 @@ def order_map(level: str) -> Map:
 CLAIM = Claim(
     "insight-c",
     source="Section 6, reading (c) of Theorem 4; Eqs. (132)-(133), Fig. 6",
-    title="A smaller eta_Y at fixed eta_Z gives a larger late B and sparser attention",
+    title="A slower decoder, at one rate of attention, gives more late growth, sparser attention",
     statement=(
         "With eta_Z fixed, a smaller eta_Y gives a larger B at late times and sparser attention. With nu = "
         "eta_Y/eta_Z, B -> (1/2) ln ln(V eta_Y t/K) + (1/4) ln(2K (V-1)^2/(V^2 nu)) for t >> (K/(V eta_Y)) "

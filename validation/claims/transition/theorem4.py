@@ -131,13 +131,19 @@ CLAIM = Claim(
     "theorem4",
     under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Theorem 4, Eqs. (13)-(14), (118)-(131)",
-    title="The growth exponent is B_n = (1/4) ln(C0 + 4 Gamma)",
+    title="The exponent with which attention grows is B_n = (1/4) ln(C0 + 4 Gamma)",
     headline=Headline(
         1,
         printed=r"B_n=\frac14\ln\left(\frac{\rho_0^4}{K}+4\Gamma\right)",
         recomputed=r"B_n=\frac{1}{4(K+\bar w)}"
         r"\ln\left(1+\left(1+\frac{\bar w}K\right)\frac{4(K-1)}{\rho_0^4}\Gamma\right)"
         r"\ \ (\rho_0\to\infty)",
+        plain="The paper's formula overstates how much attention grows: its exponent grows too fast, by a factor of "
+        "about the number of classes, and it does not start at zero.",
+        where="B_n is the growth exponent of class n: a token's share grows by a factor of at most exp(2 B_n). K is "
+        "the number of classes, Gamma the speed of attention summed over time, rho0 the 2-norm of a class's token "
+        "probabilities over the probability of the common token, and wbar is 1/m for m equally frequent distinct "
+        "tokens.",
     ),
     statement=(
         "With one common token, B_n(t) = (1/4) ln(C0 + 4 Gamma(t)), C0 = rho0^4/K, Gamma = eta_Z int gamma dt: B_n "
@@ -161,10 +167,10 @@ CLAIM = Claim(
     ),
     conclusion=(
         "The printed growth exponent of attention starts at 0 only for rho0^4 = K and grows about K times too fast. "
-        "At K = 5 its growth exceeds the corrected one by {K = 5, rho0 = 165:.0%} (F3), and at rho0 = 5 it starts at "
-        "{rho0 = 5:.2f} in place of 0 (F1). At fixed x the error of the form with constant rho0 does not fall with "
-        "rho0. The premise of Theorem 4, the modified decoder, is also not the limit of the mean field for slow "
-        "attention: see the claim named ladder."
+        "At K = 5 its growth exceeds the corrected one by {K = 5, rho0 = 165:.0%}, since it grows K^2/(K-1) times as "
+        "fast (F3), and at rho0 = 5 it starts at {rho0 = 5:.2f} in place of 0 (F1). At fixed x the error of the form "
+        "with constant rho0 does not fall with rho0. The premise of Theorem 4, the modified decoder, is also not the "
+        "limit of the mean field for slow attention: see the claim named ladder."
     ),
     findings=("F1", "F3"),
     proved=(

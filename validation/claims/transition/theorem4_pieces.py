@@ -75,7 +75,7 @@ CLAIM = Claim(
     "theorem4-pieces",
     under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Theorem 4, Eqs. (14), (130)-(131)",
-    title="(14) gives the growth exponent before t0' and after t0",
+    title="Simple formulas, (14), bound the growth exponent before and after the transition",
     statement=(
         "(14) approximates B_n before t0' = K ln V/eta_Y and from t0 = 2 (1+omega_1) t0' on; (129) gives B_n "
         "exactly, as a function of h. Both pieces are upper bounds: the relative excess of the early 4 Gamma is at "
