@@ -16,7 +16,6 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, syn_medium
 from snapdyn.dynamics.classes.table import Ints
 from snapdyn.dynamics.files.netcdf import read_dataset
 from snapdyn.dynamics.training.transformer.runs import TransformerRun
-from snapdyn.figures.declaration import SYN_SMALL
 from snapdyn.figures.output import FORMAT
 from snapdyn.figures.panels import fitting_columns, folded_grid, legend_above, letter_panels
 from snapdyn.figures.style import Axes, Figure, curve_style, line_width, new_figure, note_size
@@ -64,7 +63,7 @@ def entropy(attention: xarray.DataArray) -> xarray.DataArray:
 def group_attributes(name: str, classes: SequenceClasses, shown: Sequence[int]) -> dict[str, Any]:
     """Return the name of the data, names of the groups of tokens, and the place of the first token of each."""
     groups = {group: tokens.size for group, tokens in groups_of(classes, shown).items()}
-    data = "Syn-Small" if name == SYN_SMALL else Path(name).stem
+    data = {"syn_small": "Syn-Small"}.get(name, Path(name).stem)
     return {"data": data, "groups": list(groups), "first_tokens": np.cumsum([0, *groups.values()])[:-1].tolist()}
 
 
