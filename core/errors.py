@@ -64,10 +64,15 @@ def visible(text: str) -> str:
     return text if text.isprintable() else HARMFUL.sub(lambda found: escaped(found[0]), text)
 
 
-def shown(value: Any) -> str:
-    """Return what error messages show of a received value: one line of at most 60 characters."""
+def shown(value: Any, most: int = 60) -> str:
+    """Return what error messages show of a received value: one line of at most `most` characters."""
     text = printable(repr(value))
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def shown_path(path: Any) -> str:
+    """Return what error messages show of a path: all of it, unless no file can have such a path."""
+    return shown(str(path), 600)
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

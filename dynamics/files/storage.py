@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from snapdyn.core.errors import InputError, file_path, shown
+from snapdyn.core.errors import InputError, file_path, shown_path
 from snapdyn.core.parallel import is_running, machine
 
 # Temporary files of `replacing`: what they become, the machine and the process that writes them, its thread.
@@ -178,7 +178,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = file_path("path", path)
     if not os.path.isdir(target.parent):
-        raise InputError(f"expected the folder of {shown(str(target))} to exist; create it or choose another path")
+        raise InputError(f"expected the folder of {shown_path(target)} to exist; create it or choose another path")
     target = _file_behind(target)
     temporary = target.with_name(f".{target.name}.{machine()}-{os.getpid()}-{threading.get_ident()}.part")
     try:
@@ -186,7 +186,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         os.replace(temporary, target)
     except OSError as error:
         raise InputError(
-            f"expected {shown(str(target))} to be writable, received: {error.strerror or error}; choose another path"
+            f"expected {shown_path(target)} to be writable, received: {error.strerror or error}; choose another path"
         ) from error
     finally:
         with suppress(OSError):

@@ -44,7 +44,9 @@ class System(ABC):
 
     Parameters
     ----------
-    *arguments, **options
+    *arguments : object
+        Those of the subclass.
+    **options : object
         Those of the subclass.
 
     Attributes

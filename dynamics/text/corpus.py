@@ -21,7 +21,7 @@ from typing import IO
 
 import numpy as np
 
-from snapdyn.core.errors import InputError, choice, file_path, list_of, shown
+from snapdyn.core.errors import InputError, choice, file_path, list_of, shown, shown_path
 from snapdyn.dynamics.classes.table import Ints
 
 UNKNOWN = "<unk>"
@@ -252,12 +252,12 @@ def text_files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]])
             files.append(path)
         elif os.path.exists(path):
             raise InputError(
-                f"expected a text file or a folder of them, received {shown(str(path))}, which is neither (a pipe can "
+                f"expected a text file or a folder of them, received {shown_path(path)}, which is neither (a pipe can "
                 "be read only once); write it to a file"
             )
         else:
             raise InputError(
-                f"expected a text file or a folder of them, received {shown(str(path))}, which is missing or must not "
+                f"expected a text file or a folder of them, received {shown_path(path)}, which is missing or must not "
                 "be read; check the path"
             )
     return files

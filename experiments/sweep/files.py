@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
-from snapdyn.core.errors import InputError, choice, positive, shown, suggest, unknown_name
+from snapdyn.core.errors import InputError, choice, positive, shown, shown_path, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.storage import hashed_name
 from snapdyn.dynamics.observables import (
@@ -272,7 +272,8 @@ class Sweep:
             digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
         except OSError as error:
             raise InputError(
-                f"expected a file that can be read, received {shown(error.filename)} ({error.strerror}); check the path"
+                f"expected a file that can be read, received {shown_path(error.filename)} ({error.strerror}); check "
+                "the path"
             ) from error
         found = section.model_dump()
         return found, " ".join([json.dumps(found, sort_keys=True), *digests])

@@ -158,7 +158,7 @@ def test_disagreements_first(page_text: str) -> None:
     "words",
     [
         # checks, by role
-        "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "a &lt; <i>b</i> &amp; <i>c</i>",
+        "rejected, as required", "fails outside its conditions", "≥ 1", "nan", "<i>a</i> &lt; <i>b</i> &amp; <i>c</i>",
         "The corrected statement", "Controls: wrong theories",
         # a formula beside the corrected one, the chapter by its title, and all that it rests on
         '<p class="label">Corrected</p>', "<dt>Chapter</dt><dd>Attention</dd>", "proved and searched",

@@ -26,8 +26,8 @@ REQUIRED = {f"lemma{number}" for number in range(1, 19)} | {
 
 # Claims whose check takes ten seconds or more: `make test-all` and `make report` check them.
 LONG = {
-    "adam-end", "adam-orders", "figure6", "insight-a", "orders", "slow-attention", "spurious-number", "theorem2a",
-    "theorem2b", "theorem3-bounds", "theorem3-gain", "theorem4",
+    "adam-end", "adam-orders", "figure6", "insight-a", "orders", "slow-attention", "spurious-number", "theorem2b",
+    "theorem3-bounds", "theorem3-gain",
 }  # fmt: skip
 
 
