@@ -281,7 +281,10 @@ def _latex_verdict(result: InstanceResult) -> str:
 def _latex_numbers(result: InstanceResult) -> str:
     if result.number is None:
         return f": {latex_words(result.reason)}" if result.status == "undecided" else ""
-    there = f"; there it {'holds' if result.number.holds else 'fails'}" if result.status == "outside" else ""
+    there = ""
+    if result.status == "outside":
+        found = "it holds" if result.number.holds else "it fails"
+        there = f"; there {found if result.number.decided else 'the number decides nothing'}"
     return f"{there}: {latex_comparison(result.number)} ({latex_text(result.rung)})"
 
 

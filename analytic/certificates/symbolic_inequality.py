@@ -11,7 +11,7 @@ import sympy as sp
 from flint import arb, fmpq
 
 from snapdyn.analytic.certificates.prover import Ball, Inequality, Statement
-from snapdyn.core.errors import InputError, instance, list_of, number, pair, shown, text
+from snapdyn.core.errors import InputError, instance, list_of, pair, real, shown, text
 from snapdyn.core.registry import Registry
 
 # Functions of sympy, and the method of a ball that encloses their values.
@@ -62,7 +62,7 @@ def certify(
     ------
     InputError
         The inequality is no strict one, has other symbols than the box or a function without interval arithmetic, a
-        range is not finite, or the id is that of a certificate of snapdyn.
+        range is empty or not finite, or the id is that of a certificate of snapdyn.
 
     Examples
     --------
@@ -77,7 +77,13 @@ def certify(
     ranges: dict[str, tuple[float, float]] = {}
     for symbol, given in instance("box", box, Mapping, "give {symbol: (smallest, largest)}").items():
         name = str(instance("a coordinate of the box", symbol, sp.Symbol, "give {symbol: (smallest, largest)}"))
-        low, high = (number(f"the range of {name}", end) for end in pair(f"the range of {name}", given))
+        low, high = (real(f"the range of {name}", end) for end in pair(f"the range of {name}", given))
+        if low > high:
+            raise InputError(
+                f"expected a range of {name} that does not fall, received {shown(given)}; write (smallest, largest)"
+            )
+        if name in ranges:
+            raise InputError(f"expected symbols of different names in the box, received two of {name}; rename one")
         ranges[name] = (low, high)
     false = list_of("wrong", wrong, sp.core.relational.Relational, at_least=1)
     made = _inequality(inequality, ranges)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import chain, repeat
 from pathlib import Path
 from textwrap import wrap
 
@@ -19,6 +18,7 @@ from rich.table import Table
 # Exit codes; what each means is in `snapdyn.commands.main`.
 DONE, DIFFERS, BAD_INPUT, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 SECONDS_BETWEEN_LINES = 60.0
+LEAST_ROOM = 20  # letters of the last column of a table with a width
 
 
 def say(sentence: str) -> None:
@@ -51,15 +51,17 @@ def show_table(
 ) -> None:
     """Print a table on stdout: aligned columns, folded and with a style per row on a terminal.
 
-    With `width` the last column is broken into lines, so that no line is longer.
+    With `width` the last column is broken into lines, so that no line is longer, unless the other columns leave less
+    than LEAST_ROOM.
     """
     if width is not None:
         room = width - sum(2 + max(map(len, column)) for column in list(zip(columns, *rows, strict=True))[:-1])
-        rows = [
-            (*(row[:-1] if first else [""] * (len(row) - 1)), line)
-            for row in rows
-            for first, line in zip(chain([True], repeat(False)), wrap(row[-1], room) or [""], strict=False)
-        ]
+        broken = []
+        for row in rows:
+            for line in wrap(row[-1], max(room, LEAST_ROOM)) or [""]:
+                broken.append((*row[:-1], line))
+                row = [""] * len(row)  # the other columns stand beside the first line alone
+        rows = broken
     console = Console(markup=False, highlight=False, emoji=False)
     if not console.is_terminal:
         shown = [[_visible(cell) for cell in row] for row in (columns, *rows)]

@@ -114,3 +114,14 @@ def test_a_sweep_with_workers_runs_with_closed_streams(closed: tuple[int, ...], 
     assert ended.returncode == 0
     with xarray.open_dataset(tmp_path / "out" / "grid.nc", engine="h5netcdf") as data:
         assert np.isfinite(data.entropy).all()
+
+
+def test_a_table_with_a_width_breaks_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """Assert lines within the width, the other columns once, and every word also where long names leave no room."""
+    words = "one two three four five six seven eight"
+    for name in ("a", "x" * 60):
+        terminal.show_table(("name", "words"), [(name, words)], width=40)
+        lines = capsys.readouterr().out.splitlines()
+        assert " ".join(lines).split().count(name) == 1
+        assert set(words.split()) <= set(" ".join(lines).split())
+        assert len(name) > 40 or max(map(len, lines)) <= 40

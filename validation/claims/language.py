@@ -54,7 +54,15 @@ from snapdyn.validation.search.box import Box
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
-from snapdyn.validation.search.instance_runs import by_scipy, flow, most_evaluations, noise, resolution, succeeded
+from snapdyn.validation.search.instance_runs import (
+    by_scipy,
+    flow,
+    kept_on_instance,
+    most_evaluations,
+    noise,
+    resolution,
+    succeeded,
+)
 from snapdyn.validation.statistics import DECISIVE, standard_error
 
 __all__ = [
@@ -108,6 +116,7 @@ __all__ = [
     "e_prime",
     "flow",
     "growth_over_gamma",
+    "kept_on_instance",
     "largest_relative",
     "load",
     "modified_decoder_gradient",

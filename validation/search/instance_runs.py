@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from snapdyn.validation.rungs.run import (
 )
 from snapdyn.validation.search.instance import Instance
 
+T = TypeVar("T")
 # A dense Jacobian pays up to this number of state values.
 SMALL = 300
 DENSE = 3000  # state values of scipy's LSODA, whose Jacobian is dense
@@ -154,15 +156,32 @@ def flow(
         such an instance as undecided.
     """
     key = (rung, saves, residual, *sorted(options.items()))
+    run: Trajectory = once(instance, key, lambda: _run(instance, rung, saves, residual, options))
+    return run
+
+
+def once(instance: Instance, key: Any, make: Callable[[], Any]) -> Any:
+    """What `make` gives for an instance, or the NoNumber that it raises; it is called once and kept on the instance."""
     if key not in instance.runs:
         try:
-            instance.runs[key] = _run(instance, rung, saves, residual, options)
+            instance.runs[key] = make()
         except NoNumber as reason:
             instance.runs[key] = reason
-    found: Trajectory | NoNumber = instance.runs[key]
+    found = instance.runs[key]
     if isinstance(found, NoNumber):
-        raise found
+        raise NoNumber(*found.args)
     return found
+
+
+def kept_on_instance(make: Callable[[Instance], T]) -> Callable[[Instance], T]:
+    """Decorator of what is computed from an instance alone, and by several properties: see `once`."""
+
+    @wraps(make)
+    def kept(instance: Instance) -> T:
+        found: T = once(instance, make.__qualname__, lambda: make(instance))
+        return found
+
+    return kept
 
 
 def succeeded(run: Trajectory) -> Trajectory:

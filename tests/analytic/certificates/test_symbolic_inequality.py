@@ -1,5 +1,7 @@
 """Certificates of a user's theory: what is proved is true, what is false names where, and the rest is one sentence."""
 
+import math
+
 import mpmath
 import pytest
 import sympy as sp
@@ -41,6 +43,9 @@ def test_balls_enclose_the_value_of_sympy(expression: sp.Expr, point: float) -> 
     (u < v, {u: (0, 1)}, "received none for v; add it to the box"),
     (sp.zeta(u) < 3, {u: (2, 3)}, r"received 'zeta\(u\)'"),
     (u < 3, {"u": (0, 1)}, "to be a Symbol"),
+    (u < 3, {u: (0, math.inf)}, "the range of u"),
+    (u < 3, {u: (1, 0)}, "a range of u that does not fall"),
+    (u < 3, {u: (0, 1), sp.Symbol("u", positive=True): (2, 3)}, "two of u"),
 ])  # fmt: skip
 def test_one_sentence(inequality: sp.Rel, box: dict[sp.Symbol, tuple[float, float]], message: str) -> None:
     """Assert one sentence for what the prover does not take."""

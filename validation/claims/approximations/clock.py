@@ -1,7 +1,7 @@
 """The clock of Eq. (10): priors of the classes, and the steps of SGD."""
 
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from snapdyn.validation.claims.language import (
     NoNumber,
     Property,
     attention_drift,
+    kept_on_instance,
     modified_decoder_gradient,
     most_evaluations,
     resolution,
@@ -35,7 +36,7 @@ STEP = 3e-3
 EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 
 
-@lru_cache(maxsize=1)
+@kept_on_instance
 def end_of_run(instance: Instance) -> Trajectory:
     """Run of Eq. (10) at three times about t_end."""
     times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)

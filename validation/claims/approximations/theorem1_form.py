@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from snapdyn.validation.claims.language import (
     Measured,
     Property,
     by_scipy,
+    kept_on_instance,
 )
 from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
 
@@ -59,7 +59,7 @@ class OriginalFlow(NamedTuple):
     beta: Floats
 
 
-@lru_cache(maxsize=2)
+@kept_on_instance
 def original_flow(instance: Instance) -> OriginalFlow:
     """The flow up to t_end.
 

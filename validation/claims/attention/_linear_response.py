@@ -32,6 +32,7 @@ from snapdyn.dynamics.systems.base import System
 from snapdyn.validation.claims.decoder._visits import outputs
 from snapdyn.validation.properties import Requirement
 from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.search.instance_runs import kept_on_instance
 
 # Least favourable |D - D_response| over the largest |change of ln f| and D0 that a directed search found is 7.7.
 ALLOWANCE = 10.0
@@ -88,12 +89,10 @@ class Response:
     z: Floats = field(default_factory=lambda: np.zeros(1))
 
 
+@kept_on_instance
 def response(instance: Instance) -> Response:
     """Linear response of an instance; computed once."""
-    if "response" not in instance.runs:
-        instance.runs["response"] = _Law(instance).follow()
-    found: Response = instance.runs["response"]
-    return found
+    return _Law(instance).follow()
 
 
 class _Law(System):
