@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.core.errors import InputError, finite_array, whole, whole_array
+from snapdyn.core.errors import whole, whole_array
 from snapdyn.core.memory import require_memory
+from snapdyn.core.probabilities import checked_probabilities
 
 Floats = NDArray[np.float64]
-TOLERANCE = 1e-6  # of the sum of a row of P
 
 
 def expected_spurious(P: ArrayLike, next_token: ArrayLike, sequences: int | ArrayLike, seq_len: int) -> float:
@@ -167,16 +167,9 @@ def _of_next_tokens(
     P: Any, next_token: ArrayLike, sequences: int | ArrayLike, seq_len: int
 ) -> list[tuple[Floats, Floats]]:
     """For each next token with sequences: P of the common tokens in its classes (s, C), and the drawn tokens (s,)."""
-    if hasattr(P, "toarray"):
-        require_memory(f"P of shape {P.shape}", 16.0 * P.shape[0] * P.shape[1], "fewer classes or tokens")
-        P = P.toarray()
-    table: Floats = finite_array("P", P, ("S", "M"), at_least=0.0)
-    sums = table.sum(axis=1)
-    if (wrong := np.flatnonzero(np.abs(sums - 1.0) > TOLERANCE)).size:
-        raise InputError(
-            f"expected every row of P to sum to 1, received {sums[wrong[0]]:.9g} in row {wrong[0]}; divide each row by "
-            "its sum"
-        )
+    rows = checked_probabilities(P)
+    require_memory(f"P of shape {rows.shape}", 16.0 * rows.shape[0] * rows.shape[1], "fewer classes or tokens")
+    table: Floats = rows.toarray()
     S, T = len(table), whole("seq_len", seq_len, 1)
     of = np.unique(whole_array("next_token", next_token, (S,), at_least=0), return_inverse=True)[1]
     numbers = whole_array("sequences", sequences, at_least=0)
@@ -184,7 +177,7 @@ def _of_next_tokens(
     draws: Floats = np.asarray(T * np.broadcast_to(numbers, (S,)), dtype=np.float64)
     groups = [np.flatnonzero(of == v) for v in range(of.max() + 1)]
     common = sum((table[group] > 0).any(axis=0).astype(int) for group in groups) > 1
-    table = (table / sums[:, None])[:, common]
+    table = (table / table.sum(axis=1, keepdims=True))[:, common]
     return [(table[kept], draws[kept]) for group in groups if (kept := group[draws[group] > 0]).size] or [
         (table[:0], draws[:0])
     ]

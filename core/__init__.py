@@ -1,1 +1,1 @@
-"""What every room needs, and what knows no mathematics: errors, memory, parallel runs, registries, prose, HTML."""
+"""What every room needs, and what knows no dynamics: errors, memory, parallel runs, registries, prose, HTML, tables of P."""

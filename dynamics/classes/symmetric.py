@@ -12,15 +12,9 @@ from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, list_of, positive, positive_array, shown, whole
 from snapdyn.core.memory import fits, require_memory
+from snapdyn.core.probabilities import ROW_SUM_TOLERANCE
 from snapdyn.dynamics.classes.kinds import Kinds, Members, OwnTokens
-from snapdyn.dynamics.classes.table import (
-    ROW_SUM_TOLERANCE,
-    Floats,
-    Ints,
-    SequenceClasses,
-    checked_vocab_size,
-    require_comparable,
-)
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, checked_vocab_size, require_comparable
 
 LARGEST_NUMBER = 2**53  # of classes, tokens and outputs: whole numbers up to here are exact in float64
 LARGEST_TABLE = 2**31 - 1  # of probabilities of all classes

@@ -9,6 +9,7 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy import sparse
 
 from snapdyn import analytic, dynamics
 from snapdyn.core.errors import InputError
@@ -113,6 +114,7 @@ def test_mean_and_variance_by_draws(N: int, T: int) -> None:
     [
         ({"P": [[0.5, 0.4]]}, "sum to 1"),
         ({"P": [0.5, 0.5]}, "shape"),
+        ({"P": sparse.csr_array(([1.0, 1.0], [0, 10**8], [0, 1, 2]), shape=(2, 2))}, "indices of sparse P"),
         ({"next_token": [0]}, "next_token"),
         ({"sequences": [1, 2, 3]}, "sequences of shape (2,)"),
         ({"sequences": -1}, "sequences"),

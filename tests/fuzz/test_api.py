@@ -26,8 +26,10 @@ from tests.fuzz.odd_values import ODD
 
 # A call that takes longer counts as one that hangs; the first call of a kernel compiles it.
 SECONDS = 120
-# Integration at extreme rates may take days. It is stopped as by Ctrl-C after so many seconds.
+# Integration at extreme rates may take days. It is stopped as by Ctrl-C after so many seconds, and again later: an
+# interruption during hypothesis's callback of the garbage collector is lost.
 PATIENCE = 1
+AGAIN = 10
 # Calls that would take long, and so name what does not exist; a claim without texts.
 REFUSED = ("claim", "load_claims", "use_register", "train_transformer", "write", "compute", "draw")
 
@@ -175,13 +177,13 @@ def calls(folder: Path) -> dict[str, Call]:
 
 @contextmanager
 def limited_time(seconds: float, error: BaseException) -> Iterator[None]:
-    """Raise the error after some seconds."""
+    """Raise the error after some seconds, and again if that did not end the block."""
 
     def stop(*arguments: object) -> None:
         raise error
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy import sparse
 
+from snapdyn.analytic import expected_spurious
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics import MeanField, SequenceClasses, integrate
 from tests.fuzz.processes import endings_of, refusal
@@ -30,10 +31,11 @@ def damaged_table(rng: np.random.Generator) -> sparse.sparray:
 
 
 def made(table: sparse.sparray) -> str:
-    """How the classes of a table, and three steps of training on them, end."""
+    """How the classes of a table, a run on them, and the expected number of spurious tokens end."""
     try:
         classes = SequenceClasses(table, np.zeros(table.shape[0], dtype=int), vocab_size=20)
         run = integrate(MeanField(classes, 1.0, 1.0), [1.0])
+        expected_spurious(table, classes.next_token, sequences=2, seq_len=3)
     except InputError as error:
         return refusal(error)
     return "finished" if run.success and np.isfinite(run.attention).all() else "not finished"
