@@ -1,1 +1,1 @@
-"""What every room needs, and what knows no dynamics: errors, memory, parallel runs, registries, prose, HTML, tables of P."""
+"""What every room needs, and what knows no dynamics: errors, memory, parallel runs, registries, prose, tables of P."""
