@@ -182,7 +182,9 @@ def existing_file(what: str, value: Any) -> Path:
     """Return a path after checking that it leads to a regular file: opening a named pipe would wait for a writer."""
     path = file_path(f"the path of {what}", value)
     if not os.path.isfile(path):
-        raise InputError(f"expected the path of {what}, received {str(path)!r}, which is not a file; check the path")
+        raise InputError(
+            f"expected the path of {what}, received {shown_path(path)}, which is not a file; check the path"
+        )
     return path
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from pydantic import model_validator
 
-from snapdyn.core.errors import InputError, existing_file, shown
+from snapdyn.core.errors import InputError, existing_file, shown, shown_path
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics import (
     SequenceClasses,
@@ -131,7 +131,9 @@ class DataSetSection(ClassSection):
 def read_table(path: Path) -> Any:
     """Read P from .csv (a row per class), or .npz (scipy sparse matrix, or one numpy array)."""
     if path.suffix not in (".csv", ".npz"):
-        raise InputError(f"expected a .csv or .npz file for P, received {str(path)!r}; save the table as one of them")
+        raise InputError(
+            f"expected a .csv or .npz file for P, received {shown_path(path)}; save the table as one of them"
+        )
     existing_file("a table of probabilities", path)
     try:
         if path.suffix == ".csv":
@@ -142,7 +144,7 @@ def read_table(path: Path) -> Any:
         if "format" not in arrays:
             if len(arrays) != 1:
                 raise InputError(
-                    f"expected one array in {str(path)!r}, received {', '.join(arrays) or 'none'}; "
+                    f"expected one array in {shown_path(path)}, received {', '.join(arrays) or 'none'}; "
                     "save P alone, with numpy.savez(path, P=P) or scipy.sparse.save_npz(path, P)"
                 )
             return next(iter(arrays.values()))
@@ -157,7 +159,7 @@ def read_table(path: Path) -> Any:
     except UNREADABLE as error:
         reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
-            f"expected a table of probabilities in {str(path)!r}, received: {reason}; check the file"
+            f"expected a table of probabilities in {shown_path(path)}, received: {reason}; check the file"
         ) from error
 
 

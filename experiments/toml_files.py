@@ -21,7 +21,16 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from snapdyn.core.errors import FORGOTTEN, LARGEST_WHOLE, InputError, file_path, shown, suggest, unknown_name
+from snapdyn.core.errors import (
+    FORGOTTEN,
+    LARGEST_WHOLE,
+    InputError,
+    file_path,
+    shown,
+    shown_path,
+    suggest,
+    unknown_name,
+)
 
 File = TypeVar("File", bound="Section")
 
@@ -80,23 +89,26 @@ def read_toml(path: Path) -> dict[str, Any]:
         values = {} if is_deep else tomllib.loads(content)
     except RecursionError as error:
         raise InputError(
-            f"expected brackets nested at most some hundred deep in {str(path)!r}, received more; write fewer"
+            f"expected brackets nested at most some hundred deep in {shown_path(path)}, received more; write fewer"
         ) from error
     except OSError as error:
         raise InputError(
-            f"expected a file that can be read, received {str(path)!r} ({error.strerror}); check the path"
+            f"expected a file that can be read, received {shown_path(path)} ({error.strerror}); check the path"
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"expected text in UTF-8, received other bytes in {str(path)!r}; save it as UTF-8") from error
+        raise InputError(
+            f"expected text in UTF-8, received other bytes in {shown_path(path)}; save it as UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(
-            f"expected TOML in {str(path)!r}, received a syntax error: {error}; correct that line"
+            f"expected TOML in {shown_path(path)}, received a syntax error: {error}; correct that line"
         ) from error
     except ValueError as error:  # a number of thousands of digits, a date that is none
-        raise InputError(f"expected TOML in {str(path)!r}, received: {error}; correct that value") from error
+        raise InputError(f"expected TOML in {shown_path(path)}, received: {error}; correct that value") from error
     if is_deep:
         raise InputError(
-            f"expected keys such as a.b.c of at most {MOST_PARTS} parts in {str(path)!r}, received more; write fewer"
+            f"expected keys such as a.b.c of at most {MOST_PARTS} parts in {shown_path(path)}, received more; "
+            "write fewer"
         )
     _check_values(path, values)
     return values
@@ -121,12 +133,12 @@ def _check_values(path: Path, values: Any) -> None:
             waiting += value
         elif isinstance(value, int) and not -LARGEST_WHOLE - 1 <= value <= LARGEST_WHOLE:
             raise InputError(
-                f"expected whole numbers of at most {LARGEST_WHOLE} in {str(path)!r}, received {shown(value)}; give a "
-                "smaller one"
+                f"expected whole numbers of at most {LARGEST_WHOLE} in {shown_path(path)}, received {shown(value)}; "
+                "give a smaller one"
             )
         elif isinstance(value, str) and "\0" in value:
             raise InputError(
-                f"expected text without the character \\u0000 in {str(path)!r}, received {shown(value)}; remove it"
+                f"expected text without the character \\u0000 in {shown_path(path)}, received {shown(value)}; remove it"
             )
 
 

@@ -10,7 +10,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from snapdyn.core.errors import InputError, list_of, shown, text, unknown_name
+from snapdyn.core.errors import InputError, list_of, shown, shown_path, text, unknown_name
 
 NAME = "register.toml"
 KEYS = ("title", "about", "files", "chapters", "symbols", "findings")
@@ -94,21 +94,21 @@ def read_register(folder: Traversable) -> Register:
         found = False
     if not found:
         raise InputError(
-            f"expected a folder with {NAME}, received {str(folder)!r}; `snapdyn examples DIR` writes a template, "
+            f"expected a folder with {NAME}, received {shown_path(folder)}; `snapdyn examples DIR` writes a template, "
             "registers/template"
         )
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(
-            f"expected a file that can be read, received {str(file)!r} ({error.strerror}); check its rights"
+            f"expected a file that can be read, received {shown_path(file)} ({error.strerror}); check its rights"
         ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InputError(f"expected TOML in {str(file)!r}, received an error: {error}; correct it") from error
+        raise InputError(f"expected TOML in {shown_path(file)}, received an error: {error}; correct it") from error
     try:
         return _register(folder, content)
     except InputError as error:
-        raise InputError(f"{error} ({str(file)!r})") from error
+        raise InputError(f"{error} ({shown_path(file)})") from error
 
 
 def _register(folder: Traversable, content: dict[str, Any]) -> Register:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.core.errors import InputError, existing_file, shown
+from snapdyn.core.errors import InputError, existing_file, shown, shown_path
 from snapdyn.core.memory import ALWAYS_FREE, free_memory, require_memory
 from snapdyn.dynamics.files.netcdf_content import MOST_OBJECTS, Content, RefusedContent, read_content
 from snapdyn.dynamics.files.storage import replacing
@@ -140,10 +140,10 @@ def reading_netcdf(path: str | os.PathLike[str], kind: str, file_format: str, ad
             raise RefusedContent(f"is of another kind ({shown(found)})")
         yield content
     except RefusedContent as error:
-        raise InputError(f"expected a whole {kind}, received {str(path)!r}, which {error}; {advice}") from None
+        raise InputError(f"expected a whole {kind}, received {shown_path(path)}, which {error}; {advice}") from None
     except UNREADABLE as error:
         raise InputError(
-            f"expected a whole {kind}, received {str(path)!r}, which is damaged or of another kind "
+            f"expected a whole {kind}, received {shown_path(path)}, which is damaged or of another kind "
             f"({type(error).__name__}); {advice}"
         ) from error
 

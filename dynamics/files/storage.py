@@ -116,7 +116,7 @@ def output_folder(path: str | os.PathLike[str], *files: str) -> Path:
         _remove_unfinished(folder)
     except OSError as error:
         raise InputError(
-            f"expected a folder that can be written to, received {str(path)!r} ({error.strerror or error}); "
+            f"expected a folder that can be written to, received {shown_path(path)} ({error.strerror or error}); "
             "choose another folder"
         ) from error
     for name in files:
@@ -132,12 +132,12 @@ def _file_behind(path: Path) -> Path:
     except OSError:
         if os.path.islink(path):
             raise InputError(
-                f"expected a file to write to, received the link {str(path)!r}, which leads to no file; remove it or "
-                "choose another file"
+                f"expected a file to write to, received the link {shown_path(path)}, which leads to no file; remove it "
+                "or choose another file"
             ) from None
         return path
     if kind != stat.S_IFREG:
-        received = f"the {SPECIAL.get(kind, 'device')} {str(path)!r}"
+        received = f"the {SPECIAL.get(kind, 'device')} {shown_path(path)}"
         raise InputError(f"expected a file to write to, received {received}; choose another file")
     return path.resolve() if os.path.islink(path) else path
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, MappingProxyType, ModuleType
 from typing import Any
 
-from snapdyn.core.errors import InputError, existing_file
+from snapdyn.core.errors import InputError, existing_file, shown_path
 from snapdyn.core.registry import Registry, registries
 from snapdyn.dynamics.files.dependencies import loading
 
@@ -82,7 +82,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
                 _run(code, file, os.fspath(path))
         except (Exception, SystemExit) as error:
             raise InputError(
-                f"expected {str(path)!r} to load, received {described(error, str(file))}; correct it"
+                f"expected {shown_path(path)} to load, received {described(error, str(file))}; correct it"
             ) from error
         added = [
             (registry, name, entry)
@@ -92,7 +92,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         ]
         if not added:
             raise InputError(
-                f"expected {str(path)!r} to register a claim, a system, an observable or a figure, received none; "
+                f"expected {shown_path(path)} to register a claim, a system, an observable or a figure, received none; "
                 "decorate a function with @snapdyn.claim(...), or call snapdyn.register(...)"
             )
     _LOADED[file] = _LoadedFile(digest, added)
@@ -109,13 +109,13 @@ def _compiled(path: str | os.PathLike[str], file: Path) -> tuple[CodeType, str]:
         return compile(text, str(file), "exec"), hashlib.sha256(text).hexdigest()
     except OSError as error:
         raise InputError(
-            f"expected a Python file, received {str(path)!r} ({error.strerror or error}); check the path"
+            f"expected a Python file, received {shown_path(path)} ({error.strerror or error}); check the path"
         ) from error
     except (SyntaxError, ValueError) as error:
         line = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         raise InputError(
-            f"expected a Python file, received {str(path)!r} with an error{line}: {message}; correct it"
+            f"expected a Python file, received {shown_path(path)} with an error{line}: {message}; correct it"
         ) from error
 
 

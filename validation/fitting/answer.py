@@ -25,7 +25,7 @@ from snapdyn.validation.fitting.bootstrap import (
     weighted,
 )
 from snapdyn.validation.fitting.problem import SMALLEST_CHANGE, Problem
-from snapdyn.validation.fitting.theories import LINEAR, Progress, least_deviation
+from snapdyn.validation.fitting.theories import LINEAR, Progress, Theory, least_deviation
 
 REACH = 5.0  # factor from the start within which a search stays
 SMALLEST_SHARE = 1e-6  # change of a column, in its unit, below which its error is that of this change
@@ -33,6 +33,7 @@ SAME = 0.1  # distance of minima that are one
 ROUNDS, NEAR = 3, 0.5  # of simulated runs, until the estimates move by less than this times their errors
 HOPELESS = 1e4  # squares of whitened residuals, 1 for a right theory, beyond which no further runs are simulated
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
+LARGEST_RELATIVE_ERROR = 0.5  # of a parameter that is determined
 GRID = 200  # times at which the change of the theory is followed
 PROGRESS_OF_BUMPS, WIDTH = (0.25, 0.5, 0.75), 0.7  # where smooth misfits lie, and their width in ln t
 
@@ -63,6 +64,15 @@ class Answer(NamedTuple):
     def covariance(self) -> Floats:
         """Covariance (k, k) of the estimates."""
         return self.noise.covariance(self.weights)
+
+    def undetermined(self, theory: Theory) -> dict[str, float]:
+        """Free parameters that the trace does not determine, with the standard errors of their coordinates."""
+        deviations = np.sqrt(np.diagonal(self.covariance))
+        return {
+            name: float(deviation)
+            for name, deviation in zip(theory.free, deviations, strict=True)
+            if deviation > LARGEST_RELATIVE_ERROR and theory.scales[name] is not LINEAR
+        }
 
     @property
     def units(self) -> Floats:
@@ -117,7 +127,12 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
     noise, shift = first
     x, at_limit = least(problem, problem.plain, shift, minima[0].x)
     plain = _judged(problem, x, noise, shift, problem.plain, minima, at_limit or minima[0].far)
-    return plain._replace(test=replace(plain.test, p_value=answer.test.p_value))
+    misfits = [plain.test.misfit]
+    if plain.undetermined(problem.theory):  # at the other minima there may be more noise
+        for other in minima[1:]:
+            noise, shift = _noise(problem, other.x, progress)
+            misfits.append(_judged(problem, other.x, noise, shift, problem.plain, minima, other.far).test.misfit)
+    return plain._replace(test=replace(plain.test, p_value=answer.test.p_value, misfit=max(misfits)))
 
 
 def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Noise, Floats]:

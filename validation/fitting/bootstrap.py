@@ -27,6 +27,7 @@ DEGREES, DIRECTIONS = 6, 4  # of smooth contrasts: polynomials of ln t, and dire
 FLOOR = 1e-6  # error of every value beside its noise (integration, rounding), as a share of the change of its column
 RIDGE = 1e-8  # relative, on the covariance of contrasts: noise that cancels to more digits is rounding
 LEVEL, POWER = 0.05, 0.95
+LARGEST_MISFIT = 0.5  # that the test may overlook, over the change of the curves: above it the answer is "not testable"
 TRIALS = 200  # draws with which the power is computed
 LARGEST_SHARE = 1e3
 SEED = 56

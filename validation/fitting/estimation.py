@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from functools import partial
 from typing import Any
@@ -18,13 +17,12 @@ from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.dynamics.traces.trace import Trace
 from snapdyn.validation.fitting.alternatives import after_rejection
 from snapdyn.validation.fitting.answer import SAME, Answer, answer_of, least, minima_of, profile_of, square_of
-from snapdyn.validation.fitting.bootstrap import LEVEL, weighted
+from snapdyn.validation.fitting.bootstrap import LARGEST_MISFIT, LEVEL, weighted
 from snapdyn.validation.fitting.problem import FEWEST_RECORDS, Problem, problem_of_classes, problem_of_own
-from snapdyn.validation.fitting.result import LARGEST_MISFIT, Fit
-from snapdyn.validation.fitting.theories import LINEAR, Process, Progress
+from snapdyn.validation.fitting.result import Fit
+from snapdyn.validation.fitting.theories import Process, Progress
 
 LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
-LARGEST_RELATIVE_ERROR = 0.5
 AT_THE_LIMIT = (
     "the search ended at its limit: if a start was given, give another one or none; otherwise the theory does not fit "
     "the trace"
@@ -186,10 +184,7 @@ def fit(
         trajectory=theory.trajectory(x),
         scales=theory.scales,
         profiler=partial(profile_of, problem, answer),
-        not_quadratic=any(
-            deviation > LARGEST_RELATIVE_ERROR and theory.scales[name] is not LINEAR
-            for name, deviation in zip(theory.free, deviations, strict=True)
-        ),
+        not_quadratic=bool(answer.undetermined(theory)),
         warnings=sentences,
     )
 
@@ -203,13 +198,12 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
         found.append(AT_THE_LIMIT)
     if answer.test.p_value < LEVEL:
         return found
-    for name, variance in zip(theory.free, np.diagonal(answer.covariance), strict=True):
-        if variance > LARGEST_RELATIVE_ERROR**2 and theory.scales[name] is not LINEAR:
-            what = "logit" if name == "common_probability" else "logarithm"
-            found.append(
-                f"{name} is not determined: the standard error of its {what} is {math.sqrt(variance):.2g}; fix it, or "
-                "record at other times"
-            )
+    for name, deviation in answer.undetermined(theory).items():
+        what = "logit" if name == "common_probability" else "logarithm"
+        found.append(
+            f"{name} is not determined: the standard error of its {what} is {deviation:.2g}; fix it, or record at "
+            "other times"
+        )
     if rivals := _rivals(problem, answer):
         found.append(f"the trace does not tell these estimates from {', nor from '.join(rivals)}; add later records")
     if answer.test.misfit > LARGEST_MISFIT:

@@ -10,11 +10,8 @@ import numpy as np
 from snapdyn.core.errors import choice, positive
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.fitting.bootstrap import LEVEL
+from snapdyn.validation.fitting.bootstrap import LARGEST_MISFIT, LEVEL
 from snapdyn.validation.fitting.theories import LINEAR, LOGARITHM, ODDS, Scale
-
-# A misfit that the test overlooks, over the change of the curves: above this share the answer is "not testable".
-LARGEST_MISFIT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +34,8 @@ class Fit:
         1/601 for one seed and 1/1000 for several.
     visible_misfit : float
         Smooth misfit that the test notices in 95 of 100 traces of this design, as a share of the change of the curves
-        since t = 0, after the fit of the free parameters: the largest of three, early, in the middle and late.
+        since t = 0, after the fit of the free parameters: the largest of three, early, in the middle and late. If p is
+        small and a parameter is not determined, the largest over all minima of the search: noise depends on parameters.
     errors : str
         "simulation": from simulated runs at the estimates; "seeds": from the scatter of the seeds.
     num_seeds : int

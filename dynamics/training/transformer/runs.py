@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.core.errors import InputError, finite_array, positive, real_array, shown, text, whole
+from snapdyn.core.errors import InputError, finite_array, positive, real_array, shown, shown_path, text, whole
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.files.storage import provenance
@@ -185,5 +185,7 @@ def load_transformer_runs(folder: str | os.PathLike[str]) -> list[TransformerRun
     """
     paths = sorted(Path(folder).glob("*.nc"))
     if not paths:
-        raise InputError(f"expected a folder of saved transformer runs (.nc), received {str(folder)!r}, which has none")
+        raise InputError(
+            f"expected a folder of saved transformer runs (.nc), received {shown_path(folder)}, which has none"
+        )
     return [load_transformer_run(path) for path in paths]

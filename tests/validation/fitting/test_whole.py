@@ -93,6 +93,17 @@ def test_answers_seldom_mislead() -> None:
         assert misses / (2 * described) <= 0.1 + 3 * math.sqrt(0.09 / (2 * described))
 
 
+@pytest.mark.slow
+def test_noise_that_depends_on_undetermined_rates_rejects_nothing() -> None:
+    """Assert "not testable" for batch 1 and length 64: p is small at the best rates, where runs have less noise."""
+    P = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]])
+    record = np.linspace(0, 300, 17).astype(int)[1:]
+    training = Training(P, np.zeros(2, int), np.array([0.4, 0.6]), 30, 0.01, 0.015, 0.9, 1, 64, record)
+    result = fitted(training, attention_of_runs(training, 1, 560005)[0])
+    assert result.p_value < 0.05
+    assert result.describes is None
+
+
 @pytest.mark.long
 def test_coverage_with_momentum() -> None:
     """Assert 83 to 97 % of the 90 % intervals in each cell of momentum and batch, and 87 to 93 % pooled.
