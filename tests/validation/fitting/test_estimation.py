@@ -198,8 +198,13 @@ def test_ctrl_c_ends_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_short_sequences_are_simulated() -> None:
-    """Assert eta_Y within 10 % for sequences of 20 tokens, where the expansion in the length is 15 % too low."""
+    """Assert eta_Y within 10 % for sequences of 20 tokens, where the expansion in the length is 15 % too low.
+
+    The theory of infinitely long sequences describes them nowhere. (It is "not testable": at the rates that come
+    closest, 70 times too high, its steps are noise.)
+    """
     P = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]])
     query, prior = np.zeros(2, int), np.full(2, 0.5)
     training = Training(P, query, prior, 30, 0.2, 0.1, 0.0, 32, 20, np.arange(20, 401, 20))
@@ -207,7 +212,7 @@ def test_short_sequences_are_simulated() -> None:
     classes = SequenceClasses(P, query, vocab_size=30)
     assert abs(fit(trace, classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
     shorter = Trace(training.record, trace.attention, batch_size=32, seq_len=math.inf)
-    assert fit(shorter, classes).describes is False
+    assert not fit(shorter, classes).describes
 
 
 def test_a_start_far_off_is_told(trace: Trace) -> None:
