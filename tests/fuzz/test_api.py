@@ -40,7 +40,7 @@ class Hangs(BaseException):
 
 @dataclass(frozen=True)
 class Call:
-    """A callable with arguments that it takes, and whether it integrates, or verifies, for as long as these say.
+    """A callable with arguments that it takes, and whether it works for as long as these say.
 
     `then` uses what the callable returns.
     """
@@ -123,7 +123,7 @@ def calls(folder: Path) -> dict[str, Call]:
         *filter(inspect.isfunction, (getattr(analytic, name) for name in analytic.__all__)),
         *(getattr(classes(), name) for name in of_class),
         run.entropy, run.token_attention, run.growth_factor, family.draw,
-        sd.syn_medium, sd.single_common_token, sd.random_classes, sd.data_set,
+        sd.syn_medium, sd.single_common_token, sd.data_set,
         sd.load, sd.log_times, dynamics.momentum_clock, sd.MeanField, sd.FrozenDecoder, sd.ModifiedDecoder,
         sd.FiniteLengthMeanField, sd.register, figures.FigureEntry, sd.Claim, sd.Observable, sd.Event, sizes_of_a_box,
         sd.Evidence, validation.equation_text, figures.compute, figures.new_figure, figures.claim_svg, sd.claim,
@@ -145,7 +145,6 @@ def calls(folder: Path) -> dict[str, Call]:
         call(sd.sgd_runs, threads=1),
         call(validation.load_claims, path=folder / "none.py"),
         call(sd.train_transformer, paths=folder / "none", learning_rate=0.1),
-        call(sd.validate, only=["lemma13"], jobs=1),
         *(call(kind, at_most=2.0) for kind in (sd.Measured, sd.Requirement)),
         call(sd.SequenceClasses, next_token=[0, 1], prior=[1.0, 2.0], vocab_size=10),
         call(sd.Property, domain=family, evaluations=(1, 2)),
@@ -168,6 +167,8 @@ def calls(folder: Path) -> dict[str, Call]:
         call(sd.SingleCommonToken, lambda made: sd.integrate(made, [1.0, 2.0])),
         call(sd.integrate_many, threads=1, rtol=1e-6),
         call(sd.ladder, seeds=2, max_steps=100),
+        call(sd.random_classes),
+        call(sd.validate, only=["lemma13"], jobs=1),
         call(sd.check, eta_Y=1.0, eta_Z=0.5, t_end=10.0, only="lemma13"),
         call(sd.boundary, t_end=10.0),
     ]

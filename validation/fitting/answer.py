@@ -16,6 +16,7 @@ from snapdyn.validation.fitting.bootstrap import (
     FEWEST_RUNS,
     FLOOR,
     LEVEL,
+    REFERENCE,
     RUNS_PER_SEED,
     Judgement,
     Noise,
@@ -34,6 +35,8 @@ ROUNDS, NEAR = 3, 0.5  # of simulated runs, until the estimates move by less tha
 HOPELESS = 1e4  # squares of whitened residuals, 1 for a right theory, beyond which no further runs are simulated
 POINTS, LARGEST_FACTOR = 21, 30.0  # of a profile, and how far from the estimate it goes
 LARGEST_RELATIVE_ERROR = 0.5  # of a parameter that is determined
+LARGE_SHIFT = 0.03  # of the mean by the noise, as a share of the change, whose derivatives enter the errors
+SHIFT_STEP = 0.15  # of their differences, in coordinates
 GRID = 200  # times at which the change of the theory is followed
 PROGRESS_OF_BUMPS, WIDTH = (0.25, 0.5, 0.75), 0.7  # where smooth misfits lie, and their width in ln t
 
@@ -147,7 +150,7 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
         )
     change = np.abs(changes[0]).max(axis=0)
     floor = FLOOR * np.maximum(change, SMALLEST_SHARE * problem.unit)[records.column]
-    shift = np.zeros_like(curves)
+    shift, J_mean = np.zeros_like(curves), J
     if problem.errors == "seeds":
         residuals = records.flat(problem.values - curves)
         return noise_of_seeds(residuals, 1.0 / problem.plain, floor, records, changes, J), shift
@@ -157,8 +160,19 @@ def _noise(problem: Problem, x: Floats, progress: Progress | None) -> tuple[Nois
     runs = theory.simulated(x, count, progress)
     if problem.shifts:
         shift = runs.mean(axis=0) - curves
+        if np.abs(shift).max() > LARGE_SHIFT * change.max():
+            J_mean = J + records.flat(_slopes_of_shift(problem, x)).T
     rounded = records.flat(np.broadcast_to(rounding, (len(rounding), *curves.shape)))
-    return noise_of_runs(records.flat(runs), rounded, floor, records, changes, J), shift
+    return noise_of_runs(records.flat(runs), rounded, floor, records, changes, J, J_mean), shift
+
+
+def _slopes_of_shift(problem: Problem, x: Floats) -> Floats:
+    """Derivatives (k, N, m) of the shift by the coordinates: differences of runs of the same seeds."""
+
+    def shift(x: Floats) -> Floats:
+        return problem.theory.simulated(x, REFERENCE).mean(axis=0) - problem.theory.curves(x)
+
+    return np.array([(shift(x + move) - shift(x - move)) / (2 * SHIFT_STEP) for move in SHIFT_STEP * np.eye(x.size)])
 
 
 def least(problem: Problem, weights: Floats, shift: Floats, start: Floats) -> tuple[Floats, bool]:

@@ -68,7 +68,9 @@ class Noise:
     contrasts : (q, n) array
         Those of the test.
     J : (n, k) array
-        Derivatives of the recorded values by the coordinates of the free parameters.
+        Derivatives of the recorded values by the coordinates of the free parameters, on the curves of the theory.
+    J_mean : (n, k) array
+        Those of the mean of many seeds, which noise shifts away from the curves.
     draws : (B, n) array
         Noise of the mean of the seeds, with which the residuals are compared.
     scatter : (B, n) array
@@ -80,17 +82,29 @@ class Noise:
     weights: Floats
     contrasts: Floats
     J: Floats
+    J_mean: Floats
     draws: Floats
     scatter: Floats
     floor: Floats
 
     def covariance(self, weights: Floats) -> Floats:
         """Covariance (k, k) of the estimates that minimise the square of `weights` (q, n) times the residuals."""
-        return np.atleast_2d(np.cov(estimator(weights, self.J) @ self.scatter.T))
+        return np.atleast_2d(np.cov(self._estimator(weights) @ self.scatter.T))
 
     def left(self, values: Floats) -> Floats:
         """Values (..., n) without the part that a change of the parameters explains."""
-        return values - (values @ estimator(self.weights, self.J).T) @ self.J.T
+        return values - (values @ self._estimator(self.weights).T) @ self.J_mean.T
+
+    def _estimator(self, weights: Floats) -> Floats:
+        """(k, n): change of the estimates by a change of the values, to first order.
+
+        A search moves along the curves; the shift at its end is that of runs which are simulated there.
+        """
+        inverse = np.linalg.pinv(weighted(weights, self.J))
+        on_curves = inverse @ weights if weights.ndim == 2 else inverse * weights
+        if self.J_mean is self.J:
+            return on_curves
+        return np.asarray(np.linalg.pinv(on_curves @ self.J_mean) @ on_curves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +120,9 @@ class Judgement:
     s: Floats
 
 
-def noise_of_runs(runs: Floats, rounding: Floats, floor: Floats, records: Records, curves: Floats, J: Floats) -> Noise:
+def noise_of_runs(
+    runs: Floats, rounding: Floats, floor: Floats, records: Records, curves: Floats, J: Floats, J_mean: Floats
+) -> Noise:
     """Noise from simulated runs.
 
     Parameters
@@ -121,6 +137,8 @@ def noise_of_runs(runs: Floats, rounding: Floats, floor: Floats, records: Record
     curves : (c, N, m) array
         Curves whose directions in the space of observables the contrasts take: changes and derivatives.
     J : (n, k) array
+    J_mean : (n, k) array
+        As in `Noise`.
 
     Returns
     -------
@@ -138,7 +156,7 @@ def noise_of_runs(runs: Floats, rounding: Floats, floor: Floats, records: Record
     draws: Floats = _drawn_means(drawn - drawn.mean(axis=0), records.weights, len(runs))
     errors = floor * np.random.default_rng(SEED).normal(size=draws.shape)
     draws = draws + rounding[: len(draws)] + errors
-    return Noise(whitening, whitening, J, draws, draws, floor)
+    return Noise(whitening, whitening, J, J_mean, draws, draws, floor)
 
 
 def noise_of_seeds(
@@ -152,7 +170,8 @@ def noise_of_seeds(
     small.
     """
     R, centred = len(residuals), residuals - residuals.mean(axis=0)
-    noise = Noise(1.0 / unit, np.zeros((0, unit.size)), J, np.zeros((0, unit.size)), centred / np.sqrt(R), floor)
+    nothing = np.zeros((0, unit.size))
+    noise = Noise(1.0 / unit, nothing, J, J, nothing, centred / np.sqrt(R), floor)
     left = noise.left(residuals)
     contrasts = smooth_contrasts(records, curves, np.sqrt((left**2).mean(axis=0) + floor**2), J)
     size = np.sqrt(((left @ contrasts.T) ** 2).mean(axis=0))
@@ -166,12 +185,6 @@ def noise_of_seeds(
 def weighted(weights: Floats, values: Floats) -> Floats:
     """Weights (q, n) or (n,) times values (n,) or (n, k)."""
     return weights @ values if weights.ndim == 2 else (weights * values.T).T
-
-
-def estimator(weights: Floats, J: Floats) -> Floats:
-    """(k, n): change of the estimates by a change of the values, to first order."""
-    inverse = np.linalg.pinv(weighted(weights, J))
-    return inverse @ weights if weights.ndim == 2 else inverse * weights
 
 
 def _drawn_means(centred: Floats, weights: Floats, runs: int) -> Floats:

@@ -46,20 +46,20 @@ def test_the_level_and_the_power_are_those_that_are_said(seeds: int) -> None:
     Further ones: less than 70 % at a third of the misfit; at least 60 % where runs are simulated with half the noise.
     """
     rng = np.random.default_rng(1)
-    found = noise_of_runs(noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(seeds), CURVES, J)
+    found = noise_of_runs(noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(seeds), CURVES, J, J)
     traces = noise(rng, 150 * seeds).reshape(150, seeds, 20).mean(axis=1)
     misfit = judged(found, traces[0], BUMP[None]).misfit
     assert share_rejected(found, traces) < 0.05 + 3.5 * np.sqrt(0.05 * 0.95 / 150)
     assert abs(share_rejected(found, traces + misfit * BUMP) - 0.95) < 3.5 * np.sqrt(0.05 * 0.95 / 150)
     assert share_rejected(found, traces + misfit / 3 * BUMP) < 0.7
-    quiet = noise_of_runs(0.5 * noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(seeds), CURVES, J)
+    quiet = noise_of_runs(0.5 * noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(seeds), CURVES, J, J)
     assert share_rejected(quiet, traces) > 0.6
 
 
 def test_errors_of_estimates_are_the_scatter_of_estimates() -> None:
     """Assert the standard error of the shift within 10 % of the scatter of 2000 fits, and that it is below plain."""
     rng = np.random.default_rng(2)
-    found = noise_of_runs(noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(1), CURVES, J)
+    found = noise_of_runs(noise(rng, FEWEST_RUNS), NO_DIGITS, FLOORS, records(1), CURVES, J, J)
     traces = noise(rng, 2000)
     A = found.weights @ J
     estimates = traces @ (np.linalg.pinv(A) @ found.weights).T
@@ -72,7 +72,7 @@ def test_rounding_that_all_seeds_share_is_no_misfit() -> None:
     rng = np.random.default_rng(3)
     runs, rounding = 0.01 * noise(rng, FEWEST_RUNS), rng.uniform(-0.005, 0.005, size=(DRAWS, 20))
     rounded = np.array([np.round(CHANGE.ravel() * scale, 2) - CHANGE.ravel() * scale for scale in (0.99, 1.003, 1.017)])
-    known, unknown = (noise_of_runs(runs, each, FLOORS, records(4), CURVES, J) for each in (rounding, NO_DIGITS))
+    known, unknown = (noise_of_runs(runs, each, FLOORS, records(4), CURVES, J, J) for each in (rounding, NO_DIGITS))
     assert share_rejected(known, rounded) == 0.0
     assert share_rejected(unknown, rounded) == 1.0
 
