@@ -95,7 +95,7 @@ class _Leads:
         return np.exp(self.d(g)) + self.K - 1 + (self.V - self.K) * np.exp(-self.v(g))
 
     def slope_bound(self, g: FloatArray) -> float:
-        """Return d' + v', which bounds the logarithmic slope of `time_rate` and falls with g."""
+        """Return an upper bound of the logarithmic slope of `time_rate` at g; the bound falls with g."""
         v_slope = self.m * np.exp(-self.v(g)) - 1
         return float(self.others * (v_slope + 1) + self.K + v_slope)
 

@@ -92,6 +92,13 @@ def unknown_name(what: str, name: str, known: Iterable[str], advice: str = "") -
     return InputError(f"expected {what} to be one of {', '.join(known)}, received {shown(name)}{end}")
 
 
+def require_arguments(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise Python's TypeError, with a suggestion, if a function that passes `given` arguments on has no such one."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{suggest(name, known)}")
+
+
 def choice(name: str, value: str, options: Collection[str]) -> str:
     """Return `value` after checking that it is one of `options`."""
     if not isinstance(value, str) or value not in options:

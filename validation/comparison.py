@@ -222,6 +222,13 @@ def compare(
     clock = trace.clock
     observables, curves = _checked_names(observables, curves, clock)
     values = np.array([[_of_trace(trace, classes, o, seed) for o in observables] for seed in range(trace.num_seeds)])
+    if unrecorded := [
+        name for name, empty in zip(observables, np.isnan(values).all(axis=(0, 2)), strict=True) if empty
+    ]:
+        raise InputError(
+            f"expected observables that were recorded, received {', '.join(unrecorded)}, of which the trace has no "
+            "value; leave them out"
+        )
     steps, values = _between(trace, values)
     settings = {
         "recorded": "trace", "clock": clock.sentence, "batch_size": clock.batch_size, "momentum": clock.momentum,

@@ -171,7 +171,7 @@ class InstanceReport:
     >>> report
     InstanceReport(1 holds, 1 does not apply)
     >>> print(report["figure6"].sentence)
-    Not applicable: it speaks of the 64 published cells of Fig. 6.
+    Not applicable: it is about the 64 published cells of Fig. 6.
     """
 
     if TYPE_CHECKING:
@@ -469,12 +469,12 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
     speaking = [prop for prop in entry.properties if _speaks_of(prop, given)]
     rules = given.rules if isinstance(given, Instance) else None
     if speaking and isinstance(given, Instance) and entry.of_rule == "own" and not rules:
-        words = "it speaks of another rule than gradient descent: give optimizer, for example optimizer='adam'"
+        words = "it is about another rule than gradient descent: give optimizer, for example optimizer='adam'"
         return [InstanceResult(entry, "not applicable", words)]
     if rules and entry.of_rule == "gradient descent":
         speaking = [_of_gradient_descent(prop) for prop in speaking]
     if not speaking:
-        words = f"it speaks of {entry.domain or 'named settings'}"
+        words = f"it is about {entry.domain or 'named settings'}"
         boxes = [prop.domain.ranges for prop in entry.properties if isinstance(prop.domain, Box)]
         if isinstance(given, dict) and boxes:
             missing = min(([name for name in box if name not in given] for box in boxes), key=len)
@@ -546,12 +546,14 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
     numbers = f"{prop.name}: {measured}" if measured is not None else ""
     status: Status
     if unmet or beyond:
-        reasons = [f"it speaks of {prop.domain}, and {beyond}"] if beyond else []
+        reasons = [f"it is about {prop.domain}, and {beyond}"] if beyond else []
         reasons += [f"it requires {_in_words(unmet)}"] if unmet else []
         status, reason = "outside", "; ".join(reasons)
         if measured is not None:
-            there = "it holds all the same" if measured.holds else "it fails"
-            reason += f". There {there if measured.decided else 'the number decides nothing'}: {numbers}"
+            here = "it holds here" if measured.holds else "it fails here"
+            reason += (
+                f". Measured all the same, {here if measured.decided else 'the number decides nothing'}: {numbers}"
+            )
         if entry.under_rules and any(condition.name == GRADIENT_DESCENT.name for condition in unmet):
             reason += f". {entry.under_rules}"
     elif measured is None:

@@ -61,8 +61,8 @@ def certify(
     Raises
     ------
     InputError
-        The inequality is no strict one, has other symbols than the box or a function without interval arithmetic, a
-        range is empty or not finite, or the id is that of a certificate of snapdyn.
+        The inequality is not strict, or it has symbols that are not in the box or functions without interval
+        arithmetic; a range is empty or not finite; or the id is that of a certificate of snapdyn.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
 from snapdyn.dynamics.trajectories.run_parts import numbers_of_outputs
-from snapdyn.explorer.sliders import Settings
+from snapdyn.explorer.sliders import OwnSettings, Settings
 from snapdyn.validation import InstanceReport, check
 
 NUM_TIMES = 120
@@ -35,7 +35,6 @@ class Curves:
 
     Attributes
     ----------
-    settings : Settings
     t : (N,) array
         Time in batch-size-1 steps, from t*/100 to 100 t0, equal steps of ln t; with a rule such as Adam, numbers of
         updates from 1 to 40/eta_Y.
@@ -61,7 +60,6 @@ class Curves:
         Evaluations of the right-hand side.
     """
 
-    settings: Settings
     t: Floats
     attention: Mapping[str, Floats]
     attention_modified: Mapping[str, Floats]
@@ -137,7 +135,6 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     entries, decoder = one.attention_entries, one.require_decoder()
     shown = np.nan if s.has_rule else 1.0  # the theory is that of gradient descent
     return Curves(
-        settings=s,
         t=t,
         attention=_attention(one, one.z_support),
         attention_modified=_attention(one, shown * np.column_stack([orbit.z_common, orbit.z_distinct])),
@@ -152,12 +149,12 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     )
 
 
-def verdicts(settings: Settings, every: bool = False) -> InstanceReport:
+def verdicts(settings: Settings | OwnSettings, every: bool = False) -> InstanceReport:
     """`sd.check` on the classes and rates of the settings, up to t = 100 t0.
 
     Parameters
     ----------
-    settings : Settings
+    settings : Settings or OwnSettings
     every : bool
         All statements of the register, which takes seconds (K = 10) to minutes (K = 100); default `QUICK_CLAIMS`.
 

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
 
-from snapdyn.core.errors import InputError, choice, positive, real, whole
-from snapdyn.dynamics import Adam, ClassKind, GradientDescent, SymmetricClasses, symmetric_classes
+from snapdyn.core.errors import InputError, choice, positive, real, shown_path, whole
+from snapdyn.dynamics import Adam, ClassKind, GradientDescent, SequenceClasses, SymmetricClasses, symmetric_classes
 from snapdyn.dynamics.rules import RULES
+from snapdyn.experiments.class_sections import ClassSection
+from snapdyn.experiments.run_files import CheckSection, read_check
 
 NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
 # Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like
@@ -165,6 +169,34 @@ class Settings:
         dominant, other = self.distinct_probabilities
         kind = ClassKind([self.common_probability], [dominant, *[other] * (NUM_DISTINCT - 1)], self.num_classes)
         return symmetric_classes(kind, vocab_size=self.vocab_size)
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """What the sliders set where the classes are the user's own: the rates, per step of batch size 1."""
+
+    classes: SequenceClasses
+    eta_Y: float
+    eta_Z: float
+
+    has_rule: ClassVar[bool] = False
+    rule: ClassVar[str] = GradientDescent.name
+    seq_len: ClassVar[None] = None
+
+    @classmethod
+    def read(cls, file: Path) -> OwnSettings:
+        """Classes and rates of a file for `snapdyn check` or `snapdyn simulate`; raises what `read_check` raises."""
+        found = read_check(file)
+        if not isinstance(found.given, ClassSection) or not isinstance(found.check, CheckSection):
+            raise InputError(
+                f"expected sequence classes in {shown_path(file)}, received parameters of a theory; give [classes]"
+            )
+        return cls(found.given.build(found.folder), found.check.eta_Y, found.check.eta_Z)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return self.classes.num_classes
 
 
 def _share(common_probability: float) -> float:

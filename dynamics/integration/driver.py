@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, instance, list_of, optional_function, whole
+from snapdyn.core.errors import InputError, instance, list_of, optional_function, require_arguments, whole
 from snapdyn.core.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
 from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
@@ -254,6 +254,7 @@ def integrate(
     >>> trajectory.loss.round(3)
     array([3.479, 3.064, 0.715, 0.028])
     """
+    require_arguments("integrate", watching, Request.__annotations__)
     request = Request(
         t_eval,
         method,
@@ -519,6 +520,7 @@ def integrate_many(
     optional_function("progress", progress)
     threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
+    require_arguments("integrate_many", options, Request.__annotations__)
     request = Request(t_eval, **options)
     numbers = max(LEAST_NUMBERS, NUMBERS_AT_ONCE // max(1, len(systems)))
 

@@ -91,7 +91,9 @@ class Decoupled(NamedTuple):
 
 @kernel(fastmath=EXACT)
 def gradient_coefficients(u, V, root, own_square, inverse, leading, total, a):
-    """Write the coefficients a (C, C) of g_n = sum_k a[n, k] f_k, k != n, by kinds, from u = V h and the inverse of M.
+    """Write the coefficients a (C, C) of g_n = sum over k != n of a[n, k] f_k, one for each pair of kinds of classes.
+
+    `u` is V h of each kind, and `inverse` the inverse of the matrix M that is defined below.
 
     For a kind k, a[n, k] holds the sum over its classes other than n. The term in f_n is left out, since attention
     projects it out. `total` (C,) is scratch.

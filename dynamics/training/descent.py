@@ -24,6 +24,7 @@ from snapdyn.core.errors import (
     list_of,
     optional_function,
     positive,
+    require_arguments,
     shown,
     whole,
 )
@@ -566,6 +567,7 @@ def sgd(
     >>> [run.t.tolist() for run in runs]
     [[200.0], [200.0], [200.0]]
     """
+    require_arguments("sgd", settings, SGD.__annotations__)
     single, seeds = seed_list(seed)
     first = SGD(
         classes, eta_Y, eta_Z, steps, batch_size, seq_len, momentum, optimizer, init, seeds[0], record, **settings

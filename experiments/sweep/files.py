@@ -52,7 +52,7 @@ class Range(Section):
     spacing: Literal["linear", "log"] = "linear"
 
     def values(self, name: str, whole_numbers: bool) -> list[Value]:
-        """The values of a parameter; whole numbers are rounded, and repeated values dropped."""
+        """The values of a parameter; those of a whole parameter are rounded, and repeated ones are left out."""
         if self.spacing == "log":
             first, last = positive(f"first of {name}", self.first), positive(f"last of {name}", self.last)
             numbers = np.geomspace(first, last, self.count)

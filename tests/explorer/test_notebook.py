@@ -17,6 +17,8 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener, urlopen
 
 import pytest
 
+from tests.helpers import EXAMPLES
+
 pytestmark = pytest.mark.skipif(
     not find_spec("marimo"), reason="marimo is not installed (pip install 'snapdyn[explore]')"
 )
@@ -69,7 +71,7 @@ def shown(**chosen: Any) -> str:
     """What the cells of the notebook show, as HTML, with these values of the controls and defaults of the others."""
     notebook = importlib.import_module("snapdyn.explorer.notebook")
     values = {"num_classes": 10, "vocab_size": 1000, "common_probability": 0.3, "eta_Y": 1.0, "eta_Z": 0.5}
-    values |= {"seq_len": 10_000, "infinite": True, "optimizer": "sgd"}
+    values |= {"shown_class": 0, "seq_len": 10_000, "infinite": True, "optimizer": "sgd"}
     values |= {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8} | chosen
     controls = {name: SimpleNamespace(value=value) for name, value in values.items()}
     outputs, _ = notebook.app.run(defs=controls | {"get_overlap": lambda: 0.6, "set_overlap": print})
@@ -92,6 +94,16 @@ def test_plots_and_verdicts_follow_the_controls() -> None:
     adam = shown(optimizer="adam", eta_Y=0.01, eta_Z=0.01)
     assert picture(adam) not in (picture(before), picture(other))
     assert "it requires gradient descent" in adam
+
+
+@pytest.mark.slow
+def test_own_classes_follow_the_class_and_the_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert the classes of a run file in place of the sliders for symmetric ones."""
+    monkeypatch.setattr("marimo.cli_args", lambda: {"file": str(EXAMPLES / "check_own_classes.toml")})
+    first, other, faster = shown(shown_class=0), shown(shown_class=2), shown(shown_class=0, eta_Z=1.0)
+    assert len({picture(text) for text in (first, other, faster)}) == 3
+    assert "4 classes, 9 contextual tokens" in first
+    assert "it requires one query (Q = 1; here 2)" in first
 
 
 @pytest.mark.slow

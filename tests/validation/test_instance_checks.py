@@ -72,7 +72,7 @@ def test_forms_of_the_report() -> None:
     assert document["claims"][1]["measured"] is None
     assert document["settings"]["eta_Z"] == 0.01
     latex = report.to_latex()
-    assert "Row sums of" in latex
+    assert "The row sums of" in latex
     assert "Does not apply here: figure6." in latex
     assert "<td>holds</td>" in report._repr_html_()
     assert "conservation: Holds: " in report.to_text()
@@ -236,10 +236,10 @@ def test_parameters_of_another_theory() -> None:
     beyond = sd.check({"eta": 20.0, "r": 0.9, "arms": 3}, only="bandit-limit")["bandit-limit"]
     on_classes = sd.check(sd.syn_small(), 1.0, 1.0, only="bandit-limit")["bandit-limit"]
     for answer in (beyond, on_classes):
-        assert "it speaks of eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in answer.sentence
+        assert "it is about eta 0.001 to 10, r 0.1 to 0.9, arms 2-10" in answer.sentence
     assert beyond.status == "outside"
     assert "and eta is 20" in beyond.sentence
-    assert "There it fails" in beyond.sentence
+    assert "it fails here" in beyond.sentence
     assert beyond.measured == pytest.approx(54)
 
 
@@ -291,9 +291,9 @@ def test_a_rule_of_descent_is_outside_what_speaks_of_gradient_descent() -> None:
     assert report.settings["optimizer"] == "adam"
     assert report.settings["t_end"] == pytest.approx(4000)
     assert "it requires gradient descent" in report["theorem2a"].sentence
-    assert "There it fails" in report["theorem2a"].sentence
+    assert "it fails here" in report["theorem2a"].sentence
     assert "see adam-winner" in report["theorem2a"].sentence
-    assert "There it holds all the same" in report["theorem2b"].sentence
+    assert "Measured all the same, it holds here" in report["theorem2b"].sentence
     assert report["lemma6"].number is None
     # The number is that of training on the expectation by this rule.
     record = np.unique(np.maximum(1, log_times(4.0, 4000.0, 60).round())).astype(int)

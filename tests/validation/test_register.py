@@ -1,6 +1,7 @@
 """The register: verdicts, their logic, and that a broken theory or a broken kernel is noticed."""
 
 import pydoc
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,6 +48,21 @@ def test_the_register_is_whole() -> None:
         first, rest = first_sentence(entry.conclusion)
         for sentence in (first, first_sentence(rest)[0]):
             assert not sentence.endswith(("Eq.", "Eqs.", "Fig.", "Figs.", "Sec.", "App."))
+
+
+# What only the formulas define. K, N, P, T, V, t, mu and the rates may stand in a title, which says what they are.
+SYMBOL = re.compile(
+    r"(?<!\w)(alpha|beta|gamma|Gamma|delta|epsilon|iota|lambda|omega|rho|theta|xi|chi|zeta|wbar|[BCUfhw])0?(_\w+)?(?!\w)|E'"
+)
+
+
+def test_titles_and_findings_are_free_of_symbols() -> None:
+    """Assert that titles and the plain sentences of findings use no symbol that only the formulas define."""
+    for wrong in ("B_n = (1/4) ln(C0 + 4 Gamma)", "E' is small", "beta", "f_n.f_k", "its size h*", "1 - U_n", "wbar"):
+        assert SYMBOL.search(wrong), wrong
+    for entry in CLAIMS.values():
+        for text in (entry.title, entry.headline.plain if entry.headline else ""):
+            assert not SYMBOL.search(text), text
 
 
 @pytest.mark.parametrize(

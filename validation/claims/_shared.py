@@ -77,7 +77,7 @@ SEVERAL_CLASSES = Requirement("two or more classes", "K >= 2", lambda i: i.num_c
 ONE_QUERY = Requirement("one query", "Q = 1", lambda i: np.unique(i.query).size, at_most=1)
 ONE_COMMON_TOKEN = Requirement(
     "one common token",
-    "tokens of two or more classes: 1",
+    "number of tokens of two or more classes = 1",
     lambda i: (np.count_nonzero(i.P, axis=0) > 1).sum(),
     at_most=1,
 )

@@ -186,7 +186,19 @@ def fit(
         profiler=partial(profile_of, problem, answer),
         not_quadratic=bool(answer.undetermined(theory)),
         warnings=sentences,
+        recorded=_recorded(problem),
     )
+
+
+def _recorded(problem: Problem) -> list[str]:
+    """Which curves the trace has no value of, in one sentence; none where it has values of all."""
+    empty = np.isnan(problem.values).all(axis=(0, 1))
+    names = [problem.names[column] for column in np.flatnonzero(empty).tolist()]
+    if not names:
+        return []
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    used = f"{empty.size - len(names)} of {empty.size} curves were recorded"
+    return [f"{used}: the trace has no value of {', '.join(names[:3])}{more}"]
 
 
 def _problems(problem: Problem, answer: Answer) -> list[str]:

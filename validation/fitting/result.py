@@ -60,6 +60,8 @@ class Fit:
     warnings : list of str
         What is not determined or doubtful, and what else was tried after a rejection; raised as
         `IdentifiabilityWarning` too.
+    recorded : list of str
+        How much was recorded, in one sentence, where it is not everything.
     profiles : dict of str to pair of arrays
         Profiles that were asked for.
 
@@ -92,6 +94,7 @@ class Fit:
     profiler: Callable[[str], tuple[Floats, Floats]] = field(repr=False)
     not_quadratic: bool = False
     warnings: list[str] = field(default_factory=list)
+    recorded: list[str] = field(default_factory=list)
     profiles: dict[str, tuple[Floats, Floats]] = field(default_factory=dict, repr=False)
 
     @property
@@ -207,9 +210,10 @@ class Fit:
         return found
 
     def __str__(self) -> str:
+        answer = [self.sentence, *self.warnings, *self.recorded]
         if self.describes is False:
             found = ", ".join(f"{name} = {value:.6g}" for name, value in self.estimates.items())
-            return "\n".join([f"{found} come closest, by plain least squares", self.sentence, *self.warnings])
+            return "\n".join([f"{found} come closest, by plain least squares", *answer])
         intervals = self.interval()
         lines = [
             f"{name} = {value:.6g} ± {self.standard_errors[name]:.2g} (90 %: {intervals[name][0]:.6g} to "
@@ -219,7 +223,7 @@ class Fit:
         if len(self.estimates) > 1:
             fixed = [f"{words} {_precision(error)}" for words, error in self.combinations]
             lines.append(f"this trace fixes {', and '.join(fixed)} (90 %)")
-        return "\n".join([*lines, self.sentence, *self.warnings])
+        return "\n".join([*lines, *answer])
 
 
 def _precision(error: float) -> str:

@@ -19,6 +19,7 @@ from snapdyn.dynamics import (
     integrate,
     integrate_many,
     log_times,
+    sgd,
     syn_medium,
     syn_small,
 )
@@ -210,6 +211,17 @@ def test_ensemble_equals_single_runs(threads: int, z_only: bool, reduce: bool) -
     assert len({float(run.z[-1].max()) for run in runs}) == len(systems) - 1
     for name in ("parameters", "stats", "invariants", "extra", "observables", "state_shapes", "events"):
         assert len({id(getattr(run, name)) for run in runs}) == len(runs)
+
+
+def test_a_misspelt_argument_is_answered_with_the_right_one() -> None:
+    """Assert the name of the function that was called, where it passes its arguments on."""
+    system = mean_field_system()
+    with pytest.raises(TypeError, match=r"^integrate\(\) got .*'rtoll'; did you mean 'rtol' or 'atol'\?"):
+        integrate(system, [1.0], rtoll=1e-6)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^integrate_many\(\) got .*'zonly'; did you mean 'z_only'"):
+        integrate_many([system], [1.0], zonly=True)
+    with pytest.raises(TypeError, match=r"^sgd\(\) got .*'batchsize'; did you mean 'batch_size'"):
+        sgd(syn_small(), 1.0, 1.0, 2, batchsize=3)
 
 
 def test_failure_of_one_member_stops_no_other() -> None:

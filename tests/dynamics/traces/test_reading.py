@@ -182,6 +182,8 @@ def test_a_subset_of_the_classes_and_runs_of_unequal_length(tmp_path: Path) -> N
         trace.for_classes(sd.single_common_token(2, 5, 0.04, 5))
     data = sd.compare(trace, classes, 0.1, 0.1)
     assert data.observable.values.tolist() == ["entropy 0", "entropy 2"]
+    with pytest.raises(InputError, match="received entropy 3, of which the trace has no value; leave them out"):
+        sd.compare(trace, classes, 0.1, 0.1, ["entropy 0", "entropy 3"])
 
 
 def test_a_map_of_attention_and_of_seeds(tmp_path: Path) -> None:

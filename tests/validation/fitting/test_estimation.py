@@ -45,6 +45,18 @@ def covers(result: Fit, truth: dict[str, float]) -> list[bool]:
     return [intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()]
 
 
+def test_curves_that_were_not_recorded_are_named() -> None:
+    """Assert the sentence for a trace of one class of two, and that the fit of a whole trace has none."""
+    attention, rates = ensemble(1, batch_size=2000)[0], {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    assert fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates).recorded == []
+    attention[:, 1] = np.nan
+    result = str(fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates))
+    assert result.endswith(
+        "2 of 4 curves were recorded: the trace has no value of attention of class 1 to token 0, attention of class 1 "
+        "to token 2"
+    )
+
+
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_intervals_contain_the_truth_as_often_as_they_say() -> None:

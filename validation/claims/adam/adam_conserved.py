@@ -85,7 +85,7 @@ ABOVE_ROUNDING = Requirement(
 CLAIM = Claim(
     "adam-conserved",
     source="own; Lemma 1, rules of descent",
-    title="Under Adam the row sums of Z change; those of its steps times sqrt(v) stay 0",
+    title="Under Adam the row sums of Z change; those of the mean of its past gradients stay 0",
     statement=(
         "Adam on attention, gradient descent, sign descent or Adam on Y, on the expectation: at each update the steps "
         "of the logits of a query, each times sqrt(v) + epsilon of its own coordinate, sum to 0. Plain row sums of Z, "
@@ -95,8 +95,8 @@ CLAIM = Claim(
     conditions=("T infinite; gradients of z that are not rounding: two or more classes that overlap",),
     conclusion=(
         "Exact: a step times sqrt(v) + epsilon is eta_Z times the mean of past gradients, and each of these has row "
-        "sum 0, as Lemma 1 says. So what one token gains is not what others lose: a token whose gradient was small "
-        "moves as far as one whose gradient was large."
+        "sum 0, as Lemma 1 says. So the gain of one token is not the loss of the others: Adam moves a token with "
+        "small gradients as far as one with large gradients."
     ),
     properties=(
         Property(

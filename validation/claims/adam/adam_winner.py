@@ -155,10 +155,10 @@ CLAIM = Claim(
     ),
     conclusion=(
         "The frequent token loses its lead where attention keeps up with the decoder; at eta_Y/eta_Z = 100 it keeps "
-        "{eta_Y/eta_Z = 100:.0%}. The lead is reversed if the decoder's v remembers: with this memory alone the lead "
-        "becomes {beta2 = 0.999 of Y alone:.2f} on three classes. Without it, or with v of Y set to 0 every 20 "
-        "updates, tokens are equal to 10 % of the lead. Rows of Y grow as 1/sqrt(v) says, to {three classes:.0%} of "
-        "their differences there; at least half of these in all draws."
+        "{eta_Y/eta_Z = 100:.0%}. The lead is reversed if the decoder's second moment v remembers old gradients: with "
+        "this memory alone the lead becomes {beta2 = 0.999 of Y alone:.2f} on three classes. Without it, or with v of "
+        "Y set to 0 every 20 updates, tokens are equal to 10 % of the lead. Rows of Y grow as 1/sqrt(v) says, to "
+        "{three classes:.0%} of their differences there; at least half of these in all draws."
     ),
     expected="conditional",
     properties=(

@@ -148,16 +148,16 @@ CLAIM = Claim(
     ),
     conclusion=(
         "For equal weak overlaps and V >> K, the modified decoder or the leading form of beta errs by 0.6 or more at "
-        "the start. For unequal ones it is 0.4 or more, {a star of six classes:.3f} for a star of six classes. A gap "
-        "is the difference of two neighbouring rungs over the change of z. At K = 10 and f_n.f_k = 0.0036 the larger "
-        "gap of these two rungs is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V = 1e5. The other rungs of flows "
-        "stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and reach {common token 0.2, V = "
-        "1000:.0%} with a common token of 0.2."
+        "the start. For unequal overlaps one of them errs by 0.4 or more ({a star of six classes:.3f} for a star of "
+        "six classes). A gap is the difference of z on two neighbouring rungs over the change of z. At K = 10 and "
+        "f_n.f_k = 0.0036 their larger gap is {V = 178:.2f} at V = 178 and {V = 1e5:.0f} at V = 1e5. The "
+        "other rungs of flows stay below {largest gap of z of the other rungs of flows: V = 100:.1%}, and reach "
+        "{common token 0.2, V = 1000:.0%} with a common token of 0.2."
     ),
     expected="corrected",
     properties=(
         Property(
-            "larger of the gaps of z, mean field to exact beta and exact to leading beta, t -> 0: never small",
+            "larger of two gaps of z at t -> 0: mean field to exact beta, exact to leading beta",
             MODIFIED,
             largest_first_gap,
             DOMAIN,

@@ -53,7 +53,11 @@ def change(instance: Instance) -> float:
 
 
 SMALL_RATES = Requirement(
-    "small change", "max(eta_Y, eta_Z) i/(1-mu) <= 0.1", change, at_most=0.1 * (1 + 1e-9), defining=True
+    "small change",
+    "max(eta_Y, eta_Z) i/(1-mu) <= 0.1, i the number of steps",
+    change,
+    at_most=0.1 * (1 + 1e-9),
+    defining=True,
 )
 FEW_STEPS = Requirement("steps that are run", "i <= 20,000", steps_of, at_most=20_000, defining=True)
 LATE = Requirement(
@@ -121,9 +125,9 @@ CLAIM = Claim(
     conditions=("eta i/(1-mu) at most 0.1: gradients change little", "i at least 10/(1-mu)"),
     conclusion=(
         "Holds at late steps i, with an error of order 1/i; it does not hold in the first 1/(1-mu) steps. At step 1 "
-        "and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall; the second clock, "
-        "t_i, which counts how velocity builds up, is right there. At step 2000 the mean logits of SGD differ from "
-        "the mean field by {step 2000 of SGD:.1%} of the largest logit."
+        "and mu = 0.9 the predicted fall of the loss is off by {step 1:.1f} times the true fall. The second clock, "
+        "t_i, allows for the velocity that builds up, and is right at this step. At step 2000 the mean logits of SGD "
+        "differ from the mean field by {step 2000 of SGD:.1%} of the largest logit."
     ),
     expected="conditional",
     properties=(

@@ -59,7 +59,9 @@ def change(instance: Instance) -> float:
     return max(instance.eta_Y, instance.eta_Z) * instance.t_end
 
 
-SMALL_RATES = Requirement("small change", "max(eta_Y, eta_Z) N <= 1", change, at_most=1.0 + 1e-9, defining=True)
+SMALL_RATES = Requirement(
+    "small change", "max(eta_Y, eta_Z) times the number of steps <= 1", change, at_most=1.0 + 1e-9, defining=True
+)
 FEW_STEPS = Requirement("steps that are run", "N <= 20,000", updates_of, at_most=20_000, defining=True)
 NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0.0)
 
@@ -91,7 +93,10 @@ error_of_sum = error_at(lambda m: float(m.sum()))
 
 @cache
 def order(name: str, factor: float | None) -> float:
-    """Power of the rate with which z of descent at step N, eta N = 40, meets the flow at factor sum m (None: at N)."""
+    """Fitted order in the rate eta of the difference of z between descent at step N = 40/eta and the flow.
+
+    The time of the flow is `factor` times the sum of the multipliers; with None it is N.
+    """
     gaps = []
     for eta in RATES:
         N = round(TIME / eta)

@@ -97,11 +97,11 @@ CLAIM = Claim(
     ),
     conclusion=(
         "How much larger eta_Y must be depends on the classes and on the duration: no ratio eta_Z/eta_Y is small "
-        "enough for all. Under the conditions the sign of the rate is tested; a law for the time at which tokens of "
-        "unequal profiles turn is tested to 0.5 %. A token of the stored instance theorem2a-strong-slow falls at "
-        "eta_Z/eta_Y = 0.001 by t = 20000/eta_Y, by {theorem2a-strong-slow:.1e} of the largest logit; a token of the "
-        "instance of finding F10 falls at 0.3, also in SGD (by {F10 in SGD:.0f} standard errors), and rises under Eq. "
-        "(10)."
+        "enough for all. Where the conditions hold, the sign of the rate is tested; the law for the time at which a "
+        "token turns is tested to 0.5 %. In the stored instance theorem2a-strong-slow a token falls at eta_Z/eta_Y = "
+        "0.001 by t = 20000/eta_Y, by {theorem2a-strong-slow:.1e} of the largest logit. In the instance of finding "
+        "F10 a token falls at eta_Z/eta_Y = 0.3, also in SGD (by {F10 in SGD:.0f} standard errors), but rises under "
+        "Eq. (10)."
     ),
     expected="conditional",
     properties=(

@@ -111,7 +111,7 @@ def speed_property(name: str, measure: Measure, **facts: Any) -> Property:
 CLAIM = Claim(
     "theorem1b",
     source="Theorem 1(b), Section 6",
-    title="After the transition the speed of attention is O(K ln(eta_Y t/K)/(eta_Y t))",
+    title="After the transition attention slows down like ln(t)/t, with one constant for every V",
     statement=(
         "For t >= 2(1+omega_1) K ln V/eta_Y the speed control is O(K ln(eta_Y t/K)/(eta_Y t)). Corrected: O(K ln(V "
         "eta_Y t/K)/(eta_Y t)), as in Lemma 9, with the constant 2; for priors p_n, t/K becomes p_n t."
@@ -143,7 +143,7 @@ CLAIM = Claim(
             corrected=True,
         ),
         Property(
-            "the same, gamma_n measured on the run",
+            "gamma_n of the run times eta_Y p_n t over ln(V eta_Y p_n t)",
             MEAN_FIELD,
             order_of_run,
             RUNS,

@@ -68,7 +68,7 @@ CLAIM = Claim(
     "conservation",
     under_rules="Under Adam the steps of Z times sqrt(v) + epsilon sum to 0, not the steps: see adam-conserved",
     source="own, from Lemma 1",
-    title="Row sums of Y and Z stay 0",
+    title="The row sums of the decoder Y and of attention Z stay 0",
     statement="From zero start every row of Y and every row of Z sums to 0 for ever.",
     latex=r"\sum_l z_{ml}=0,\quad \sum_j Y_{lj}=0",
     conclusion="Exact, for any number of tokens. The sum over l of f_l (g_l - f_l f.g) is f.g (1 - |f|^2) = 0, and "

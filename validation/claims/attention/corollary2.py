@@ -44,7 +44,10 @@ def spread_of_profiles(instance: Instance) -> float:
 
 
 PROPORTIONAL = Requirement(
-    "common parts proportional", "P(l|n) = rho_l tau_n for every common l, to 1e-9", spread_of_profiles, at_most=1e-9
+    "common parts proportional",
+    "relative differences of a common token's share of the common part <= 1e-9",
+    spread_of_profiles,
+    at_most=1e-9,
 )
 CONDITIONS = (ONE_QUERY, PROPORTIONAL)
 SHARED = Reshaped(

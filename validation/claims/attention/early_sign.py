@@ -59,7 +59,7 @@ CLAIM = Claim(
     "early-sign",
     under_rules=("Under Adam finite length decides which token wins in the setting of Figure 5: see figure5-winner"),
     source="own; Theorem 2(a) at finite T",
-    title="In short sequences a distinct token rises early only where overlaps outweigh the counts",
+    title="Distinct tokens of short sequences rise early only where overlaps outweigh the length bias",
     statement=(
         "The noise of the counts leaves a bias in the gradient at finite T: to first order in 1/T, from zero start and "
         "one class per next token, a distinct token rises early if and only if 1/P_l < 1/|P_n|^2 - 2 sum P_n^3/|P_n|^4 "

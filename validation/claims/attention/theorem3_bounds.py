@@ -121,7 +121,7 @@ def speed_difference(instance: Instance) -> float:
 
 
 SAME_SPEED = Requirement(
-    "the modified decoder's speed is the mean field's",
+    "the same speed in the modified decoder and in the mean field",
     f"|xi_n of Theorem 1 / xi_n of the mean field - 1| at t -> 0 <= {SPEED_DIFFERENCE:g} (V f_n.f_k << 1)",
     speed_difference,
     at_most=SPEED_DIFFERENCE,
@@ -177,7 +177,7 @@ CLAIM = Claim(
         "on both layers the frequent one loses its lead (adam-winner)"
     ),
     source="Theorem 3, Eq. (12)",
-    title="The growth of the dominant token lies between two exponentials of the growth exponent B",
+    title="The growth of the dominant token lies between two exponentials of the growth exponent",
     statement=(
         "If l0 dominates the distinct tokens of class n and common tokens shrink, exp(2 f_nl0(0)^2 B_n(t)) <= "
         "chi_l0(t) <= exp(2 B_n(t)), B_n = eta_Z int [p_n] xi_n dt, where the paper omits the factor [p_n]. (In the "

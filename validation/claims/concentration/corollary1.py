@@ -109,7 +109,7 @@ CLAIM = Claim(
     "corollary1",
     under_rules="Under Adam the error falls at a rate that the memory of v limits: see adam-end",
     source="Corollary 1, Eqs. (71)-(73)",
-    title="The prediction error is at most epsilon after O(K/(epsilon eta_Y) ln(V/epsilon)) steps",
+    title="The prediction error falls at least like one over the time, up to a logarithm",
     statement=(
         "|e_n - alpha_n| = (V-1)/(V-1+exp(V h*(N_n))) |zeta_n|; with h(N_n) for h*(N_n), as printed, the norm changes "
         "by a factor of at most exp((5/4 + ln(V)/4)(1 + ln(1+eta_Y s))/(2 s)), s = N_n visits. The norm is at most "

@@ -75,7 +75,7 @@ CLAIM = Claim(
     "lemma10",
     of_rule="any",
     source="Lemma 10, Eqs. (58)-(59)",
-    title="The number of visits of a class stays within sqrt(N ln(2/delta)) of its mean",
+    title="The number of visits of a class in N steps stays within about sqrt(N) of its mean",
     statement=(
         "After N batch-size-1 steps class n has been drawn N_n times, and |N_n - ceil(p_n N)| <= sqrt(N "
         "ln(2/delta)/2) + 1 < sqrt(N ln(2/delta)) with probability at least 1 - delta; for deviations from p_n N "

@@ -75,7 +75,7 @@ ORDER = count_property(
 CLAIM = Claim(
     "lemma12",
     source="Lemma 12, Eqs. (66)-(69)",
-    title="The logits of all classes stay within K/sqrt(N) sqrt(ln(K/delta)) of those of mean counts",
+    title="The logits of all classes after N random steps stay close to those of mean counts",
     statement=(
         "After N batch-size-1 steps w_n = (1+theta_n) (V-1) h(p_n N) zeta_n, p_n N = N/K for equal priors, and with "
         "probability at least 1 - delta, delta <= 1/2, |theta_n| <= (1/(p_n sqrt(N))) sqrt(ln(K/delta)) for all "

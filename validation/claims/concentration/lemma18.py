@@ -61,7 +61,7 @@ CLAIM = Claim(
             conditions=(
                 Requirement(
                     "finite sequences",
-                    "T - 1 is given",
+                    "T - 1 >= 1, given by seq_len",
                     lambda instance: instance.seq_len or 0,
                     at_least=1,
                     defining=True,

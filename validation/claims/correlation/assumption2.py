@@ -95,12 +95,12 @@ LARGE = Requirement(
     lambda instance: instance.vocab_size / instance.num_classes**2, at_least=MUCH_LARGER, defining=True,
 )  # fmt: skip
 ENOUGH = Requirement(
-    "vocabulary that Assumption 2 needs", "V/(36 K^2 (|lambda_1|/min|lambda|)^2) > 1",
+    "a vocabulary as large as Assumption 2 needs", "V/(36 K^2 (|lambda_1|/min|lambda|)^2) > 1",
     lambda instance: instance.vocab_size / needed(instance), at_least=float(np.nextafter(1, 2)),
 )  # fmt: skip
 
 POSSIBLE = overlap_property(
-    "factor by which a multiple of E satisfies both bounds on |lambda|",
+    "factor by which the best multiple of E satisfies both bounds on |lambda|",
     slack,
     ENOUGH,
     domain=OVERLAPPING_CLASSES,

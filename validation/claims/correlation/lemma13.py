@@ -33,7 +33,7 @@ CLAIM = Claim(
     "lemma13",
     of_rule="any",
     source="Lemma 13, Eq. (74)",
-    title="No overlap of two classes exceeds |lambda_1|, the largest |eigenvalue| of their matrix E",
+    title="No overlap of two classes exceeds the largest |eigenvalue| of the matrix of overlaps",
     statement="max |E_ij| <= |lambda_1(E)|.",
     latex=r"\max_{ij}|E_{ij}|\le|\lambda_1(E)|",
     conditions=("E symmetric",),

@@ -35,7 +35,7 @@ CLAIM = Claim(
     "lemma14",
     of_rule="any",
     source="Lemma 14, Eqs. (75)-(77)",
-    title="E' = I - (I+E)^-1 has the eigenvectors of the overlaps E",
+    title="I - (I+E)^-1 has the eigenvectors of E, the matrix of overlaps",
     statement=(
         "I+E is invertible and (I+E)^{-1} = I - E', where E' has the eigenvectors of E and the eigenvalues "
         "lambda_i/(1+lambda_i). (Appendix D.1 defines E' with the opposite sign. Not in the paper: linearly "

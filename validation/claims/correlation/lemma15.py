@@ -34,7 +34,7 @@ CLAIM = Claim(
     "lemma15",
     of_rule="any",
     source="Lemma 15, Eqs. (78), (90)",
-    title="The eigenvalues of E' = I - (I+E)^-1 are at most |lambda_1|/(1-|lambda_1|)",
+    title="The eigenvalues of I - (I+E)^-1, E the matrix of overlaps, are bounded by the largest of E",
     statement=(
         "If |lambda_1(E)| <= lambda < 1, then |lambda_i(E')| <= |lambda_1|/(1-lambda) <= lambda/(1-lambda): measured "
         "at lambda = |lambda_1|, where the bound is tightest."

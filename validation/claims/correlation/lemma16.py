@@ -72,7 +72,7 @@ CLAIM = Claim(
     "lemma16",
     of_rule="any",
     source="Lemma 16, Eq. (79)",
-    title="The diagonal of E' = I - (I+E)^-1 is never positive",
+    title="The diagonal of I - (I+E)^-1, E the matrix of overlaps, is never positive",
     statement=(
         "E'_ii <= 0, and E'_ii < 0 if class i overlaps any other class. (Not in the paper: E'_ii < 0 only if class i "
         "overlaps another; -E'_ii >= sum_k E_ik^2/(1+|lambda_1|); Assumption 2, which the lemma assumes, is not "

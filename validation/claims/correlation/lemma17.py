@@ -79,7 +79,7 @@ CLAIM = Claim(
     "lemma17",
     of_rule="any",
     source="Lemma 17, Eq. (80)",
-    title="For small overlaps E, E' = I - (I+E)^-1 is E to leading order",
+    title="For small overlaps, I - (I+E)^-1 is E, the matrix of overlaps, to leading order",
     statement=(
         "|E'_nk - E_nk| <= |lambda_1|^2/(1-|lambda_1|). (Not in the paper: for n != k the difference is at most half "
         "of this bound.)"

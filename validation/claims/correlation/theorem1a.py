@@ -213,7 +213,7 @@ CLAIM = Claim(
         printed=r"\beta_{nk}=q_1E'_{kn}+q_0\Bigl(1+\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
         recomputed=r"\beta_{nk}=q_1E'_{kn}-q_0\Bigl(1-\textstyle\sum_{j\ne n}E'_{kj}\Bigr)",
         plain="A coefficient of the gradient is printed with a wrong sign; with the right sign, distinct tokens gain "
-        "attention under weaker conditions than the paper's.",
+        "attention under weaker conditions than the paper requires.",
         where="beta_nk says how much class k reduces the gradient of class n, E' = I - (I+E)^-1 comes from the "
         "overlaps E of the classes, and q1 = V/(V-1), q0 = -V/(V-1)^2 with V outputs. xi_n > 0 says that the distinct "
         "tokens of class n gain attention; lambda_1 is the eigenvalue of E that is largest in absolute value.",

@@ -60,7 +60,7 @@ def steps_against(law: Law) -> Measure:
 CLAIM = Claim(
     "lemma5",
     source="Lemma 5, Eqs. (31)-(33)",
-    title="The logits of a class depend on its visits alone, through a recursion for their size h*",
+    title="The logits of a class depend on its visits alone, through a recursion for their size",
     statement="After s visits of class n, w_n = (V-1) h*(s) zeta_n and e_n - alpha_n = (V-1)/(V-1+exp(V h*)) zeta_n "
     "with h*(s) = h*(s-1) + eta_Y/(V-1+exp(V h*(s-1))), h*(0) = 0.",
     latex=r"w_n=(V-1)h^*(s)\,\zeta_n,\quad h^*(s)=h^*(s-1)+\frac{\eta_Y}{V-1+e^{Vh^*(s-1)}}",
@@ -69,7 +69,7 @@ CLAIM = Claim(
         "Y(0) = 0",
         "attention vectors f_n linearly independent",
     ),
-    conclusion="Exact to accumulated rounding, for any rate, V, overlap and order of visits.",
+    conclusion="The recursion is exact up to rounding, for any rate, V, overlap and order of visits.",
     grade="proved",
     properties=(
         Property(

@@ -62,7 +62,7 @@ CLAIM = Claim(
     "lemma6",
     under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Lemma 6, Eqs. (44)-(45)",
-    title="In continuous time, the size h of the logits solves exp(V h) + (V-1) V h = V eta_Y s + 1",
+    title="In continuous time, the size of the logits of a class solves one equation in its visits",
     statement="dh/ds = eta_Y/(V-1+exp(V h)) with h(0) = 0 gives exp(V h) + (V-1) V h = V eta_Y s + 1.",
     latex=r"\dot h=\frac{\eta_Y}{V-1+e^{Vh}},\quad e^{Vh}+(V-1)Vh=V\eta_Y s+1",
     conclusion="Holds; solved for h, it is a closed form with the Wright omega function: V h = A - omega(A - ln(V-1)), "

@@ -47,7 +47,7 @@ SINGLE = {"V = 6, one visit, eta_Y = ln 6": Instance(np.eye(1, 2), np.zeros(1, i
 CLAIM = Claim(
     "lemma7",
     source="Lemma 7, Eqs. (46)-(49)",
-    title="The sizes h of logits in discrete and continuous time differ by at most 2 eta_Y/V",
+    title="The sizes of the logits in discrete and continuous time differ by at most 2 eta_Y/V",
     statement=(
         "0 <= h*(s) - h(s) <= 2 eta_Y/V for all s (half of the bound is enough); for s <= ln V/eta_Y there is a "
         "shift c = Theta(1) with h(s+c) >= h*(s) (a third of a visit is enough, and 0.9 of that is reached); the gap "

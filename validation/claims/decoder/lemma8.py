@@ -55,7 +55,7 @@ CLAIM = Claim(
     "lemma8",
     of_rule="any",
     source="Lemma 8, Eqs. (50)-(51)",
-    title="exp(u) = (V-1) u, which sets the transition, has a root near 0 and one near ln V",
+    title="The equation exp(u) = (V-1) u of the transition has one root near 0 and one near ln V",
     statement=(
         "exp(V h) <= (V-1) V h exactly for V h between V^(omega_0-1) and (1+omega_1) ln V, omega_1 of the order of "
         "ln ln V/ln V: 0.12 ln(2 ln V) < omega_1 ln V < ln(2 ln V); for V >= 100 omega_0 is at most 2/(V^0.99 ln V). "

@@ -77,7 +77,7 @@ def up_to_200(num_classes: int, vocab_size: int) -> Instance:
 CLAIM = Claim(
     "remark1",
     source="Remark 1, Eqs. (41)-(43)",
-    title="If all classes overlap by rho, the original flow is the modified one times 1-rho",
+    title="If all classes overlap equally, the original flow is the modified one, slowed down",
     statement="Under the original flow, with all off-diagonals of E equal to rho and uniform classes, "
     "w_n = (1-rho) (V-1) h(t/K) zeta_n. Corrected: w_n = (V-1) h(t/K) zeta_n with h at rate (1-rho) eta_Y, for K = V.",
     latex=r"w_n=(1-\rho)(V-1)\,h(t/K)\,\zeta_n\ \to\ w_n=(V-1)\,h_{(1-\rho)\eta_Y}(t/K)\,\zeta_n\quad(K=V)",

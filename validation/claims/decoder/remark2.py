@@ -75,7 +75,7 @@ def constant_left(V: float, of_V: float = 1 / 8, factor: float = 1.0) -> Measure
 CLAIM = Claim(
     "remark2",
     source="Remark 2, after Lemma 7",
-    title="After s visits, the gap between discrete and continuous time closes like 2 eta_Y s0/(V s)",
+    title="The gap between discrete and continuous time closes like one over the number of visits",
     statement=(
         "After many visits s, the h* of the steps and the h of the flow differ by h*(s) - h(s) of the order of 2 "
         "eta_Y s0/(V s) = O(ln V/(V s)), where s0, of the order of ln V/eta_Y, is the time in the proof of Lemma 7; "

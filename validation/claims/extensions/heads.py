@@ -119,7 +119,7 @@ GUMBEL = {"spread 0.3": 0.3, "spread 1": 1.0}
 CLAIM = Claim(
     "heads",
     source="Secs. 3 and 5 (heads as simultaneous starts)",
-    title="Heads choose different tokens only as far as their starts are spread",
+    title="Heads choose different tokens only where their starts differ enough",
     statement=(
         "Heads as simultaneous starts, one run from each z(0): over the heads as many different distinct tokens win a "
         "class as have the largest P exp(z(0)) in one of them. For independent Gumbel starts of scale s token l wins "
@@ -129,13 +129,14 @@ CLAIM = Claim(
     latex=r"E\,\#\{\text{winners}\}=\sum_l1-(1-w_l)^H,\qquad w_l=\frac{P(l\mid n)^{1/s}}{\sum_kP(k\mid n)^{1/s}}",
     conditions=("T infinite", "Y(0) = 0, a decoder for each head", "leads of 0.001 or more in ln(P exp(z(0)))"),
     conclusion=(
-        "Holds: training adds no diversity, and takes none away. A spread s well below the ln-ratios of the "
-        "probabilities leaves one token; one above them all tokens. With P in the ratios 4 : 2 : 1 the law gives 1.0, "
-        "1.6, 2.6 and 2.9 tokens over 8 heads at s = 0.1, 0.3, 1 and 4. Heads that share a decoder are not covered."
+        "Holds: training adds no diversity, and takes none away. If the spread s of the starts is well below the "
+        "logarithms of the ratios of the probabilities, all heads choose one token; if it is above them, they choose "
+        "all tokens. With P in the ratios 4 : 2 : 1 the law gives 1.0, 1.6, 2.6 and 2.9 tokens over 8 heads at s = "
+        "0.1, 0.3, 1 and 4. Heads that share a decoder are not covered."
     ),
     properties=(
         Property(
-            "largest difference of the number of tokens that win a class over 4 heads from that of P exp(z(0))",
+            "number of tokens that win a class over 4 heads, less the number by P exp(z(0)): largest difference",
             "mean field",
             wrong_diversity,
             replace(

@@ -171,11 +171,11 @@ CLAIM = Claim(
     latex=r"u_n=\frac{c_n-1/M}{|c_n-1/M|},\qquad c_n\!\cdot\!c_k\ge\tfrac1M\Rightarrow\dot z_l\ge0",
     conditions=("zero start, T infinite, one-hot embedding", "(2): equal profiles, one query; (3): M of 10,000"),
     conclusion=(
-        "The order of distinct tokens stands; Theorems 2(a) and 3 need many tokens or overlap. Subtracting the mean "
-        "makes the products of decoder inputs negative where c_n.c_k < 1/M: there distinct tokens can fall early. With "
-        "P = 0.1 of the common token and M = 10 the rate of one is {rare common token:.0f} times the largest of all. "
-        "Rates in proportion to f_l^2 miss by a share of up to {M = 10:.1f} at M = 10, and of {M = 10,000:.3f} at M = "
-        "10,000."
+        "The order of distinct tokens is kept; Theorems 2(a) and 3 hold only with many tokens or enough overlap. "
+        "Subtracting the mean makes the products of decoder inputs negative where c_n.c_k < 1/M: there distinct "
+        "tokens can fall early. With P = 0.1 of the common token and M = 10 the rate of one is {rare common "
+        "token:.0f} times the largest of all. Rates in proportion to f_l^2 miss by a share of up to {M = 10:.1f} at M "
+        "= 10, and of {M = 10,000:.3f} at M = 10,000."
     ),
     expected="conditional",
     properties=(

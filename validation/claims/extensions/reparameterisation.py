@@ -88,7 +88,7 @@ def random(d: int, seed: int = 0) -> Start:
 
 
 def trained(d: int) -> Start:
-    """Random matrices of full size, all trained at one rate."""
+    """Start of a model with random U, W_Q and W_K, all of which are trained at one rate."""
     rng = np.random.default_rng((0, d))
     U, (A, B) = rng.standard_normal((V, d)), rng.standard_normal((2, d, d // 2))
     return apart(d, U / np.sqrt(d), A, B, d / 2, of_U=1.0)

@@ -106,8 +106,8 @@ INDEPENDENT_INPUTS = Requirement(
 SMALL_OVERLAP = Requirement("small overlap", "|lambda_1(E)| <= 0.99", strength, at_most=0.99, defining=True)
 MODERATE_OVERLAP = Requirement("moderate overlap", "|lambda_1(E)| <= 0.5", strength, at_most=0.5)
 TURNED = Requirement(
-    "a token shared only between queries that the residual connection turns round",
-    "its drift at the start by the modified flow: negative without, not negative with it",
+    "a token shared only between queries, whose drift the residual connection turns round",
+    "drift at the start by the modified flow over the largest: >= 0 with the connection, negative without",
     largest_pull,
     at_least=0,
     defining=True,
@@ -221,7 +221,7 @@ def locality_map(level: str) -> Map:
 CLAIM = Claim(
     "residual",
     source="Section 7 (residual connection)",
-    title="With a residual connection distinct and common become local to a query",
+    title="With a residual connection, a token is distinct or common within each query alone",
     statement=(
         "With decoder input LN(f_n + e_psi(n)) classes of different queries hardly act on each other: beta_nk tends "
         "to 2/(m+1) for the m classes of one query and to 0 between queries, with an error of at most 2 "

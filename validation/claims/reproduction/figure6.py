@@ -79,9 +79,9 @@ CLAIM = Claim(
     conclusion=(
         "All 64 published cells agree with the recomputed ones. With ten seeds each the smallest p is {smallest p of "
         "64 cells (Welch), Bonferroni: the 64 published cells of Fig. 6:.3f}. A common shift of all published "
-        "entropies by {smallest shift common to all cells that is rejected with 95 %, nats: the 64 published cells "
-        "of Fig. 6:.3f} nats would be found with a probability of 95 %. The cells of one Q share their seeds, and so "
-        "their start and draws."
+        "entropies by {smallest shift common to all cells that is rejected with 95 %, nats: the 64 published cells of "
+        "Fig. 6:.3f} nats would be found with a probability of 95 %. Cells with the same number Q of queries share "
+        "seeds, hence starts and draws."
     ),
     properties=(
         Property(

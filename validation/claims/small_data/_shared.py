@@ -95,7 +95,7 @@ def log_absences(P: Any, next_token: Ints, sequences: Ints, length: int) -> Floa
 
 
 STORED = Requirement(
-    "stored sequences", "T - 1 is given, or the classes are a data set", length_of, at_least=1, defining=True
+    "stored sequences", "T - 1 >= 1, given by seq_len or by a data set", length_of, at_least=1, defining=True
 )
 A_COMMON_TOKEN = Requirement(
     "a common token", "tokens of several next tokens >= 1", lambda i: (source_of(i).omega_size > 1).sum(), at_least=1,

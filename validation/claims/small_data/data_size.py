@@ -141,11 +141,11 @@ CLAIM = Claim(
         "attention: at least half of the tokens of each stored sequence are really distinct",
     ),
     conclusion=(
-        "Existence is suppressed, attention is not always. The number first grows with the data where common tokens "
-        "are rare: {rare common tokens:.2g} times on doubling; the attention at z = 0 never grows. Training does not "
-        "suppress because the data are large: with two or more sequences per next token and really distinct tokens, "
-        "attention on spurious tokens stays below 1.1 times its start. Without distinct tokens training memorises: "
-        "there it grows {no distinct tokens:.2g} times."
+        "More data make spurious tokens fewer in the end, but do not always lower the attention to them. Where common "
+        "tokens are rare the number first grows: doubling the data multiplies it by {rare common tokens:.2g}. The "
+        "attention at z = 0 never grows. It is not the size of the data that lets training suppress them: with two or "
+        "more sequences per next token and really distinct tokens, attention on spurious tokens stays below 1.1 times "
+        "its start. Without distinct tokens it grows {no distinct tokens:.2g} times."
     ),
     expected="conditional",
     properties=(

@@ -87,7 +87,7 @@ CONDITIONS = (STORED, A_COMMON_TOKEN)
 CLAIM = Claim(
     "spurious-number",
     source="own; Sec. 9 (large and small data sets)",
-    title="The number of tokens that look distinct by chance has a law and decays exponentially",
+    title="The number of tokens that look distinct by chance falls exponentially with the data",
     statement=(
         "N_n sequences of class n with T-1 tokens each are stored. A token is spurious for next token n if it occurs "
         "in sequences of n and of no other next token, though another one has it in the classes. With "
@@ -99,9 +99,9 @@ CLAIM = Claim(
     r"C\,e^{-rN}",
     conditions=("sequences drawn independently, fixed numbers per class", "contextual tokens independent"),
     conclusion=(
-        "Holds: mean and variance agree with 4000 drawn data sets per instance, and e^(-rN) bounds the number. "
-        "The rate is that of the other next tokens; -ln(1-P) is P only for rare tokens. The bound's factors are the "
-        "number of (next token, common token) pairs above, and q of the slowest pair below. Tokens are not "
+        "Holds: mean and variance agree with 4000 drawn data sets per instance, and e^(-rN) bounds the number. The "
+        "rate r is set by the probability of the token under the other next tokens. The upper bound has the number of "
+        "(next token, common token) pairs as its factor, the lower bound has q of the slowest pair. Tokens are not "
         "independent: one sequence cannot hold them all."
     ),
     properties=(

@@ -66,7 +66,7 @@ def logits(classes: SequenceClasses) -> Floats:
 
 @cache
 def power(limit: str) -> float:
-    """Fitted power of N in the root mean square distance of z on N sequences per class from a limit, 40 data sets."""
+    """Fitted power of N in the root mean square distance of z from a limit; 40 data sets of N sequences per class."""
     target = logits(source() if limit == "infinite length" else data_set(source(), MANY, LENGTH, OTHER))
     found = []
     for N in SIZES:
@@ -91,7 +91,7 @@ def wrong_limit(limit: str) -> Measured:
 CLAIM = Claim(
     "stored-loss",
     source="own; Sec. 9",
-    title="Training on stored sequences fits these, and nears the distribution like 1/sqrt(N)",
+    title="Training on N stored sequences fits them, and nears the distribution like 1/sqrt(N)",
     statement=(
         "Two data sets of the same classes, one run on each: the loss on the sequences of the other exceeds that on "
         "the own sequences, summed over both runs. The logits near those of all sequences of this length, each with "

@@ -191,7 +191,7 @@ CLAIM = Claim(
             evaluations=(60, 2000),
         ),
         Property(
-            "|twice that ratio - 1|, (eta_Z/eta_Y) P(m)/p_n <= 1e-4",
+            "|2 t(2 eta_Y)/t(eta_Y) - 1| with slow attention, (eta_Z/eta_Y) P(m)/p_n <= 1e-4",
             "mean field",
             over_half,
             replace(

@@ -212,8 +212,8 @@ CLAIM = Claim(
     findings=("F1", "F3", "F4", "F10"),
     properties=(
         Property(
-            "smallest rise of a distinct token, of the lead of a more frequent one (by 0.1 % or more), and fall of the "
-            "common one, over the path's largest |z|, t <= t0'",
+            "smallest of three, over the path's largest |z|, t <= t0': rise of a distinct token, rise of the lead of a "
+            "token that is 0.1 % or more ahead, fall of the common token",
             "mean field",
             signs,
             replace(

@@ -202,9 +202,9 @@ CLAIM = Claim(
         5,
         printed=r"\chi=O(\ln t)\quad(t\ge t_0)",
         recomputed=r"\chi=O(\ln t)\quad\mathrm{if}\ f_{nc}^2(0)\le\frac14,\ \eta_Z\le\eta_Y,\ V\ge10K^2",
-        plain="Attention does not have to freeze after the transition: its growth is at most logarithmic where "
-        "classes share one rare token, outputs are many, and attention learns no faster than the decoder; elsewhere "
-        "it can be faster.",
+        plain="Attention does not have to freeze after the transition: it grows at most logarithmically where the "
+        "classes share one rare token, there are many outputs, and attention learns no faster than the decoder, but "
+        "it can grow faster elsewhere.",
         where="chi is the growth factor of a distinct token, t0 the end of the transition, f_nc the weight of the "
         "common token in the attention of class n (scaled to 2-norm 1), eta_Y and eta_Z are the rates of decoder and "
         "attention, V is the number of outputs and K that of classes.",

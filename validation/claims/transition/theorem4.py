@@ -131,7 +131,7 @@ CLAIM = Claim(
     "theorem4",
     under_rules="Under sign descent and Adam the transition comes without the factor K: see sign-transition",
     source="Theorem 4, Eqs. (13)-(14), (118)-(131)",
-    title="The exponent with which attention grows is B_n = (1/4) ln(C0 + 4 Gamma)",
+    title="The growth exponent of attention is a logarithm of its speed, summed over time",
     headline=Headline(
         1,
         printed=r"B_n=\frac14\ln\left(\frac{\rho_0^4}{K}+4\Gamma\right)",

@@ -94,7 +94,7 @@ CLAIM = Claim(
     certified=("early-piece-bound", "late-piece-bound"),
     properties=(
         pieces_property(
-            "early 4 Gamma over the exact one - 1, largest over its bound, t <= t0'",
+            "relative excess of the early form of 4 Gamma over its bound: largest for t <= t0'",
             lambda i: over_bound(*early(i)),
             controls={
                 "wrong theory: the early piece goes on to 2 t0'": lambda i: over_bound(
