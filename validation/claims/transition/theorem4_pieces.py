@@ -103,7 +103,7 @@ CLAIM = Claim(
             },
         ),
         pieces_property(
-            "late 4 Gamma over the exact one - 1, largest over its bound, t >= t0",
+            "relative excess of the late form of 4 Gamma over its bound: largest for t >= t0",
             lambda i: over_bound(*late(i)),
             LARGE_VOCABULARY,
             replace(LATE, defining=True),
