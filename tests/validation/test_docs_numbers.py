@@ -1,17 +1,20 @@
 """Numbers of docs/ about the theory are those of the claims, the laws and the stored counterexamples."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from snapdyn.analytic import transition_time, transition_time_with_overlap
+from snapdyn.analytic import transition_time, transition_time_with_overlap, u_plus
 from snapdyn.dynamics import MeanField, integrate, random_classes, single_common_token
+from snapdyn.validation.claims.extensions import layer_norm
 from snapdyn.validation.claims.extensions.heads import expected_diversity
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.claims.reproduction import figure6_threshold
 from snapdyn.validation.claims.small_data import spurious_prior
 from snapdyn.validation.search.counterexamples import load
+from snapdyn.validation.search.instance import Instance
 from tests.helpers import ROOT
 
 
@@ -89,6 +92,31 @@ def test_tables_of_heads_and_of_the_threshold() -> None:
         ("the same, decoder retrained at each step", figure6_threshold.retrained(3, 1.0)),
     ):
         assert row(name, first) == [f"{entropy:.3f}" for entropy in entropies]
+
+
+def test_table_of_layer_norm() -> None:
+    """Assert changes of growth, the rise of a common token, and the exponents of ln t with epsilon."""
+    name, sizes = "theory/heads_and_layer_norm.md", (10, 100, 1000)
+    written = row(name, "Theorem 4, growth of the dominant logit to t = 100, change")[1:]
+    for cell, epsilon in zip(written, (None, 1e-5), strict=True):
+        for M, change in zip(sizes, re.findall(r"(-?[\d.]+) %", cell), strict=False):
+            assert rounded(100.0 * layer_norm.growth_gap((M, epsilon)).value, change.strip("-")) == change.strip("-")
+
+    (share,) = re.findall(r"(\d+) %", row(name, "Theorem 2(b): a single common token falls")[2])
+    P = np.hstack([np.full((5, 1), 0.3), np.kron(np.eye(5), [0.4, 0.2, 0.1])])
+    five = Instance(P, np.zeros(5, int), np.ones(5), 1000, 1.0, 1.0, 1e4)
+    for added, rises in ((0.03, False), (0.16, True), (0.3, False)):
+        z = layer_norm.attention_logits(five, added / 16)[:, 0, :4]
+        rise = (z[:, 0] - np.minimum.accumulate(z[:, 0])).max() / np.abs(z - z[0]).max()
+        assert rise == pytest.approx(float(share) / 100.0 if rises else 0.0, abs=0.005)
+
+    written = row(name, "Theorem 4, snapping: exponent of ln t in chi for t >= t0, at most 1")[2]
+    (exponent,) = re.findall(r"fails: ([\d.]+) in", written)
+    t0 = 6.0 * float(u_plus(1000))
+    rare = replace(layer_norm.over(10, 0.1), vocab_size=1000, t_end=1.2 * t0)
+    growth, t = 2.0 * layer_norm.attention_logits(rare, 0.01)[1:, 0, 1], np.linspace(0.0, rare.t_end, 30)[1:]
+    slopes = np.diff(growth) / np.diff(np.log(np.log(1000.0 * t / 3.0)))
+    assert rounded(slopes[t[:-1] >= t0].max(), exponent) == exponent
 
 
 def test_sequences_that_a_start_equals() -> None:

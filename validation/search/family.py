@@ -181,7 +181,7 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
             and (instance.own_next_tokens or self.shared_next_tokens)
             and (instance.seq_len is None if self.seq_len is None else inside(self.seq_len, instance.seq_len or 0))
             and instance.momentum == 0
-            and (not self.equal_profiles or bool(np.ptp(np.sort(instance.P, axis=1), axis=0).max() <= 1e-9))
+            and (not self.equal_profiles or _equal_profiles(instance.P))
             and self.admits(instance)
         )
 
@@ -371,6 +371,11 @@ eta_Y 1, eta_Z/eta_Y 0.001 to 1000, eta_Y t 100 to 100000
 
 def _between(rng: np.random.Generator, bounds: tuple[int, int]) -> int:
     return int(rng.integers(bounds[0], bounds[1] + 1))
+
+
+def _equal_profiles(P: Floats) -> bool:
+    """Whether all rows have the same numbers up to rounding, and equally many: a token below rounding is one, too."""
+    return not np.ptp(np.count_nonzero(P, axis=1)) and bool(np.ptp(np.sort(P, axis=1), axis=0).max() <= 1e-9)
 
 
 def _free_numbers(instance: Instance) -> tuple[Ints, Ints]:

@@ -1,4 +1,6 @@
-"""The mean field with LayerNorm against differences of the objective, and against the root mean square."""
+"""The mean field with both norms against differences of the objective, and against the paper's norm."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +12,17 @@ from snapdyn.validation.search.instance import Instance
 Array = np.ndarray
 
 
-def objective(instance: Instance, z: Array, Y: Array) -> float:
-    """Mean of ln alpha at the next token, from the definition: attention, mean subtracted, norm, decoder (M, V)."""
+def objective(instance: Instance, z: Array, Y: Array, epsilon: float | None) -> float:
+    """Mean of ln alpha at the next token, from the definition: attention, norm, decoder (M, V).
+
+    Without `epsilon` the mean is subtracted; the scale is that of the paper, without the factor sqrt(M).
+    """
     total = 0.0
     for n, row in enumerate(instance.P):
         c = row * np.exp(z[instance.classes.query_index[n]])
         c = c / c.sum()
-        u = (c - c.mean()) / (len(c) ** 0.5 * c.std())
+        u = (c - c.mean()) / c.std() if epsilon is None else c / ((c**2).mean() + epsilon) ** 0.5
+        u = u / len(c) ** 0.5
         logits = Y.T @ u
         total += instance.prior[n] * (logits[n] - np.log(np.exp(logits).sum()))
     return float(total)
@@ -28,24 +34,25 @@ def example() -> Instance:
     return Instance(P, np.array([0, 1, 0]), np.array([1.0, 2.0, 1.0]), 6, 0.7, 1.3, 1.0)
 
 
-def test_rates_are_the_gradient() -> None:
+@pytest.mark.parametrize("epsilon", [None, 0.03])
+def test_rates_are_the_gradient(epsilon: float | None) -> None:
     """Assert both rates against central differences at a state whose outputs of no class are equal."""
     instance, rng = example(), np.random.default_rng(2)
     z, Y = rng.normal(size=(2, 5)), rng.normal(size=(5, 4))
     full = np.hstack([Y[:, :3], np.repeat(Y[:, 3:], 3, axis=1)])
-    of_z, of_Y = layer_norm.rate(instance, z, Y)
+    of_z, of_Y = layer_norm.rate(instance, z, Y, epsilon)
     step = 1e-5
     for index in np.ndindex(z.shape):
         up, down = z.copy(), z.copy()
         up[index] += step
         down[index] -= step
-        slope = (objective(instance, up, full) - objective(instance, down, full)) / (2 * step)
+        slope = (objective(instance, up, full, epsilon) - objective(instance, down, full, epsilon)) / (2 * step)
         assert of_z[index] == pytest.approx(1.3 * slope, abs=1e-8)
     for index in np.ndindex(Y.shape):  # the last column is the first one of three equal outputs
         up, down = full.copy(), full.copy()
         up[index] += step
         down[index] -= step
-        slope = (objective(instance, z, up) - objective(instance, z, down)) / (2 * step)
+        slope = (objective(instance, z, up, epsilon) - objective(instance, z, down, epsilon)) / (2 * step)
         assert of_Y[index] == pytest.approx(0.7 * slope, abs=1e-8)
 
 
@@ -71,3 +78,41 @@ def test_distinct_tokens_fall_without_overlap(common: float) -> None:
     law = 1 / M + (c[1:4] - 1 / M) * (product - 1 / M) / (c @ c - 1 / M)
     found = layer_norm.least_rise(instance)
     assert found.holds is bool((law > 0).all()) is (common == 0.4)
+
+
+def test_without_epsilon_the_root_mean_square_is_the_norm_of_the_paper() -> None:
+    """Assert logits of two queries against the mean field of the package, and that an epsilon changes them."""
+    instance = replace(example(), t_end=50.0)
+    times = np.linspace(0.0, 50.0, 30)
+    plain = integrate(MeanField(instance.classes, 0.7, 1.3), times, rtol=1e-9, atol=1e-12)
+    held = instance.P > 0
+    for epsilon, same in ((0.0, True), (0.01, False)):
+        gains = layer_norm.attention_logits(instance, epsilon)[-1][held] - np.log(instance.P[held])
+        gap = np.abs(gains - plain.z[-1, instance.classes.query_index][held]).max()
+        assert bool(gap < 1e-6) is same
+
+
+@pytest.mark.parametrize(("M", "falls"), [(154, False), (155, True)])
+def test_boundary_of_epsilon(M: int, falls: bool) -> None:
+    """Assert the number of tokens at which the rarest distinct token begins to fall, by the law and by the rates."""
+    instance = layer_norm.over(M)
+    assert layer_norm.epsilon_of(instance) == 1e-5
+    assert (layer_norm.small_epsilon(instance) < 0) is falls
+    assert (layer_norm.least_rise(instance, rms=True).value < 0) is falls
+
+
+def test_a_common_token_falls_as_long_as_classes_overlap_above_the_mean() -> None:
+    """Assert Theorem 2(b) where c_n.c_k >= 1/M lasts, and a rise where the fall itself ends this."""
+    lasting = layer_norm.over(100)
+    assert layer_norm.lasting_overlap(lasting) > 1
+    found = layer_norm.largest_rise(lasting)
+    assert found is not None
+    assert found.value < 0
+    P = [[0.4565, 0.5435, 0.0, 0.0, 0.0]] + [list(np.eye(5)[n] * 0.5435) for n in (2, 3, 4)]
+    table = np.array(P)
+    table[:, 0] = 0.4565
+    leaving = Instance(table, np.zeros(4, int), np.ones(4), 11, 1.0, 4.9, 615.0)
+    assert layer_norm.least_overlap(leaving) > 1 > layer_norm.lasting_overlap(leaving)
+    found = layer_norm.largest_rise(leaving)
+    assert found is not None
+    assert found.value > 0.03

@@ -130,3 +130,16 @@ def test_random_changes_of_structure_stay_in_the_family() -> None:
     assert all(each.P.any(axis=0).all() and each.vocab_size >= each.num_classes for each in changed)
     logits = np.zeros((Q, M))
     assert LARGE.restructured(replace(start, start=logits), rng) is None
+
+
+def test_equal_profiles_have_equally_many_tokens() -> None:
+    """Assert that a token below rounding, which one class has alone, leaves a family of equal profiles.
+
+    A directed search that changes the numbers of such an instance could not make its profiles equal again.
+    """
+    family = Family("equal profiles", equal_profiles=True, shared_by_all=True, num_queries=(1, 1))
+    instance = family.draw(0, 0)
+    assert family.contains(instance)
+    extra = np.zeros((instance.num_classes, 1))
+    extra[0] = 1e-12
+    assert not family.contains(replace(instance, P=np.hstack([instance.P, extra])))
