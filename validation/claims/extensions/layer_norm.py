@@ -223,7 +223,7 @@ OVERLAP = Requirement("overlap above the mean", "M min c_n.c_k >= 1", least_over
 CLAIM = Claim(
     "layer-norm",
     source="Sec. 3 (extension to LayerNorm)",
-    title="Order of tokens stands with LayerNorm or epsilon; Theorems 2 to 4 need conditions",
+    title="LayerNorm keeps the order of distinct tokens; Theorems 2 to 4 then need conditions",
     statement=(
         'The normalisation "can also be extended to standard LayerNorm, which also subtracts the mean" over the M '
         "tokens. (1) Of two distinct tokens of a class the one with the larger P stays ahead. (2) Theorem 2 in "
@@ -245,8 +245,8 @@ CLAIM = Claim(
         "Where c_n.c_k < 1/M subtracting the mean couples classes with the wrong sign. With P = 0.1 of the common "
         "token and M = 10 it rises, by {rare common token rises:.0%} of the largest logit, and a distinct one falls "
         "early. Rates in proportion to f_l^2 miss by a share of {M = 10:.1f} at M = 10, {M = 10,000:.3f} at "
-        "M = 10,000. With epsilon = 1e-5 and M = 1,000 a rare distinct token falls early, and the dominant one grows more, "
-        "by {growth, M = 1,000, epsilon = 1e-5:.0%}."
+        "M = 10,000. With epsilon = 1e-5 and M = 1,000 a rare distinct token falls early, and the dominant one grows "
+        "more, by {growth, M = 1,000, epsilon = 1e-5:.0%}."
     ),
     expected="conditional",
     properties=(
