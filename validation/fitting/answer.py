@@ -112,13 +112,12 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
     These weights are large where runs hardly differ. That is right for runs of the theory, but drives the estimates far
     off for other traces. So the estimates of a theory that is rejected are those of plain least squares.
     """
-    x, far, first = minima[0].x, minima[0].far, None
+    x, first = minima[0].x, None
     for _ in range(ROUNDS):
         noise, shift = _noise(problem, x, progress)
         first = first or (noise, shift)
         before = x
-        x, at_limit = least(problem, noise.weights, shift, before)
-        far |= at_limit
+        x, far = least(problem, noise.weights, shift, before)
         left = weighted(noise.weights, problem.mean - problem.records.flat(problem.theory.curves(x) + shift))
         if square_of(left) > HOPELESS * left.size:
             break

@@ -227,11 +227,18 @@ def test_short_sequences_are_simulated() -> None:
     assert not fit(shorter, classes).describes
 
 
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_a_start_far_off_is_told(trace: Trace) -> None:
-    """Assert the limit of the search for a start 100 times too low, and the clock found from no start at all."""
+    """Assert the rates from a start 100 times too low, the limit of the search from one that is 10^4 times too low.
+
+    And the clock found from no start at all.
+    """
     classes = single_common_token(2, 2, 0.3)
+    near = fit(trace, classes, eta_Y=0.0004, eta_Z=0.0008, errors="seeds")
+    assert abs(near.estimates["eta_Y"] / 0.04 - 1) < 0.02
+    assert near.warnings == []
     with pytest.warns(IdentifiabilityWarning, match="if a start was given, give another one"):
-        fit(trace, classes, eta_Y=0.0004, eta_Z=0.0008, errors="seeds")
+        fit(trace, classes, eta_Y=4e-6, eta_Z=8e-6, errors="seeds")
     found = fit(trace, classes, free="clock", eta_Y=0.4, eta_Z=0.8)
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
