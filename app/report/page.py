@@ -295,6 +295,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
 
 # Of the 17 figures, all are smaller as PNG with this many colours than as SVG, and they need no font of the reader's.
 COLOURS = 64
+WIDE = 5.0  # inches, above which a figure takes the whole width of a printed page
 
 
 def figure_image(path: Path, alternative: str) -> str:
@@ -316,10 +317,11 @@ def figure_image(path: Path, alternative: str) -> str:
 
     written = io.BytesIO()
     with Image.open(path) as image:
-        picture = image.convert("RGB")
+        picture, dots = image.convert("RGB"), image.info.get("dpi", (96,))[0]
     picture.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
         written, format="png", optimize=True
     )
     source = "data:image/png;base64," + b64encode(written.getvalue()).decode()
     size = f'width="{picture.width}" height="{picture.height}"'
+    size += ' class="wide"' if picture.width > WIDE * dots else ""  # on paper, half a page would make its text tiny
     return f'<img src="{source}" {size} alt="{html.escape(alternative)}" loading="lazy">'
