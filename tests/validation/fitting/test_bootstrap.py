@@ -96,3 +96,12 @@ def test_signs_of_eight_seeds_give_the_level() -> None:
 
     assert rejected(0.0) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 300)
     assert rejected(0.1) > 0.95
+
+
+def test_errors_know_a_shift_that_moves_with_the_parameter() -> None:
+    """Assert errors 1/0.8 times as large where the mean moves by 0.8 J, whose multiples the refit takes away."""
+    runs = noise(np.random.default_rng(5), FEWEST_RUNS)
+    still, moving = (noise_of_runs(runs, NO_DIGITS, FLOORS, records(1), CURVES, J, mean) for mean in (J, 0.8 * J))
+    ratio = moving.covariance(moving.weights) / still.covariance(still.weights)
+    np.testing.assert_allclose(ratio, 1 / 0.8**2, rtol=1e-9)
+    np.testing.assert_allclose(moving.left(0.8 * J[:, 0]), 0.0, atol=1e-9)
