@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from snapdyn.core.errors import InputError, instance, shown
+from snapdyn.core.errors import InputError, instance, require_arguments, shown
 from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
@@ -114,12 +115,16 @@ class System(ABC):
     reducible: ClassVar[bool] = False
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
-        """Refuse the base class itself, whose rate is not defined."""
+        """Refuse the base class itself, whose rate is not defined, and unknown keywords with a suggestion."""
         if cls is System:
             raise InputError(
                 "expected a system with a rate, received the base class System, which cannot be instantiated; make one "
                 "with System.from_sympy or System.from_function, or define a subclass"
             )
+        code = getattr(cls.__init__, "__code__", None)  # object.__init__ has none, and would take any keyword
+        if code is None or not code.co_flags & inspect.CO_VARKEYWORDS:
+            named = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if code else ()
+            require_arguments(cls.__name__, options, named)
         return super().__new__(cls)
 
     # -- what every system has -----------------------------------------------------------------------------

@@ -93,6 +93,25 @@ def test_the_base_class_is_no_system() -> None:
         System()  # type: ignore[abstract]
 
 
+def test_an_unknown_keyword_is_answered_with_the_right_name() -> None:
+    """Assert a suggestion for a misspelt keyword, and a refusal where a subclass has no arguments of its own."""
+    with pytest.raises(
+        TypeError, match=r"MeanField\(\) got an unexpected keyword argument 'eta_y'; did you mean 'eta_Y'"
+    ):
+        MeanField(syn_small(), eta_y=1.0, eta_Z=1.0)  # type: ignore[call-arg]
+
+    class Still(System):
+        def initial_state(self) -> Floats:
+            return np.zeros(1)
+
+        def write_rate(self, state: Floats, out: Floats) -> None:
+            out[:] = 0.0
+
+    Still()
+    with pytest.raises(TypeError, match=r"Still\(\) got an unexpected keyword argument 'rate'"):
+        Still(rate=1.0)
+
+
 def test_a_failure_names_the_value() -> None:
     """Assert that the report names the value as the system does, else by its number."""
     run = integrate(Explosion(1.0), [1.0, 3.0])
