@@ -91,14 +91,15 @@ def read_comparison(path: Path, trace: Path | None = None) -> Comparison:
 
 def read_simulation(path: Path) -> Simulation | Training:
     """Read and check a file for `snapdyn simulate`; raises what `read_sections` raises."""
-    table = read_toml(path)
-    if "transformer" in table:
-        sections = read_sections(path, {"transformer": TRANSFORMER, "output": Output}, required=("transformer",))
+    values = read_toml(path)
+    if "transformer" in values:
+        sections = read_sections(path, {"transformer": TRANSFORMER, "output": Output}, ("transformer",), values)
         return Training(path.parent, sections["transformer"], sections.get("output", Output()))
     sections = read_sections(
         path,
-        {"classes": CLASSES, "system": system_models(under(table, "system", "kind")), "run": RUN, "output": Output},
-        required=("system", "run"),
+        {"classes": CLASSES, "system": system_models(under(values, "system", "kind")), "run": RUN, "output": Output},
+        ("system", "run"),
+        values,
     )
     return Simulation(
         path.parent,
@@ -167,11 +168,11 @@ def read_check(path: Path) -> CheckFile:
     values = read_toml(path)
     if "parameters" in values:
         sections = read_sections(
-            path, {"parameters": ParametersSection, "check": TheoryCheckSection}, required=("parameters",)
+            path, {"parameters": ParametersSection, "check": TheoryCheckSection}, ("parameters",), values
         )
         return CheckFile(path.parent, sections["parameters"], sections.get("check") or TheoryCheckSection())
     if "check" in values or "system" not in values:
-        sections = read_sections(path, {"classes": CLASSES, "check": CheckSection}, required=("classes", "check"))
+        sections = read_sections(path, {"classes": CLASSES, "check": CheckSection}, ("classes", "check"), values)
         return CheckFile(path.parent, sections["classes"], sections["check"])
     simulation = read_simulation(path)
     if not isinstance(simulation, Simulation) or simulation.classes is None:

@@ -155,25 +155,30 @@ def of_kind(model: Model, values: Any, place: str, key: str = "kind") -> type[Se
     return model[values[key]]
 
 
-def file_model(models: Mapping[str, Model], required: Collection[str], values: Any, source: str) -> type[Section]:
-    """Model of a file with these sections; `values` say of which kinds they are."""
-    fields: dict[str, Any] = {
-        name: (of_kind(model, values.get(name), f"[{name}] of {source}"), ... if name in required else None)
-        for name, model in models.items()
-    }
-    return create_model("File", __base__=Section, **fields)
-
-
-def read_sections(path: Path, models: Mapping[str, Model], required: Collection[str]) -> dict[str, Any]:
+def read_sections(
+    path: Path, models: Mapping[str, Model], required: Collection[str], values: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Read the sections of a TOML file, each into its model or into the one that its key `kind` names.
+
+    `values` are those of `read_toml`, if they have been read already.
 
     Raises
     ------
     InputError
         One sentence with the file, the line or the key, what was expected, what was received, what to do.
     """
-    values, source = read_toml(path), repr(str(path))
-    file = read_model(file_model(models, required, values, source), values, source)
+    return checked_sections(read_toml(path) if values is None else values, models, required, repr(str(path)))
+
+
+def checked_sections(
+    values: dict[str, Any], models: Mapping[str, Model], required: Collection[str], source: str
+) -> dict[str, Any]:
+    """Check the values of a file, which messages call `source`, as `read_sections` does; return its sections."""
+    fields: dict[str, Any] = {
+        name: (of_kind(model, values.get(name), f"[{name}] of {source}"), ... if name in required else None)
+        for name, model in models.items()
+    }
+    file = read_model(create_model("File", __base__=Section, **fields), values, source)
     return {name: getattr(file, name) for name in values}
 
 

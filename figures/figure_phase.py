@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,18 +13,16 @@ import xarray
 from pydantic import Field
 
 from snapdyn import analytic
-from snapdyn.dynamics import Trajectory
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.observables import ODE, Observable
-from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN, run_for, system_models
-from snapdyn.experiments.sweep.columns import observables_of
+from snapdyn.dynamics.observables import ODE
+from snapdyn.experiments.sweep.execution import run_in_process
+from snapdyn.experiments.sweep.files import Sweep
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.heat_maps import draw_diagram
 from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels
 from snapdyn.figures.phase_theory import ONSET, theory_on
 from snapdyn.figures.style import DOUBLE_COLUMN, Figure, new_figure, note_size
-from snapdyn.validation.grid import Grid, Value
+from snapdyn.validation.grid import Value, design_of
 from snapdyn.validation.phases import SNAPPED, WINNER
 
 TITLE = "Phase diagrams of training"
@@ -88,8 +84,7 @@ def compute(
     -------
     xarray.Dataset
         PANEL_VARIABLE over (PANEL_Y, PANEL_X), panels as in PANELS; its attribute settings has the sections of the
-        sweep file that gives the same diagram, as JSON. Gaps are those of z along the ladder, which no sweep of the
-        mean field measures. fallen is a mean over random instances. NaN where V < K.
+        sweep file that gives the same diagram, as JSON. fallen is a mean over random instances. NaN where V < K.
     """
     count = instances or (8 if level == "full" else 2)
     return xarray.Dataset(
@@ -98,31 +93,6 @@ def compute(
             for name, panel in PANELS.items()
         }
     )
-
-
-def largest_gap(run: Trajectory) -> float:
-    """Largest gap of z between neighbouring rungs of the ladder without SGD, from a run of the mean field.
-
-    Eq. (10) with exact and with leading beta is its orbit, and (13) its closed form.
-    """
-    rates = run.parameters["eta_Y"], run.parameters["eta_Z"]
-    sizes = run.require_classes().num_classes, run.require_classes().vocab_size
-    t, one = run.t, run.of_class(0)
-    p = one.require_classes().P.toarray()[0]
-    rungs = [one.z[:, 0]]
-    for beta in ("exact", "leading"):
-        orbit = analytic.single_common_token_orbit(t, p[1:], p[0], *sizes, *rates, beta)
-        rungs.append(np.column_stack([orbit.z_common, orbit.z_distinct]))
-    setting = t, *rates, *reversed(sizes), np.linalg.norm(p) / p[0]
-    left = 1 - 2 * (p[1:] / np.linalg.norm(p)) ** 2 * np.reshape(analytic.growth_exponent(*setting), (-1, 1))
-    z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
-    rungs.append(np.column_stack([analytic.common_token_logit(*setting), z_distinct]))
-    gaps = [np.abs(finer - coarser).max() / np.abs(finer).max() for finer, coarser in pairwise(rungs)]
-    # A rung without a value, after the end of Eq. (13), is infinitely far.
-    return float(np.nan_to_num(gaps, nan=np.inf).max())
-
-
-OBSERVED = observables_of(ODE) | {"largest_gap": Observable("largest_gap", "largest gap of z", "1", largest_gap, ())}
 
 
 # First value, last value and np.geomspace or np.linspace: along the horizontal axis, then along the vertical one.
@@ -137,7 +107,7 @@ class Panel:
     ----------
     title : str
     variable : str
-        Key of OBSERVED.
+        Observable of the sweep.
     places : mapping of dotted names to (float, float, callable)
     classes, system, run : mapping
         Sections of the sweep file that gives the same diagram.
@@ -153,44 +123,25 @@ class Panel:
     run: Mapping[str, Any]
     is_random: bool = False
 
-    def sections(self, **cell: Value) -> dict[str, dict[str, Any]]:
-        """Sections of a cell."""
-        sections = {name: dict(getattr(self, name)) for name in ("classes", "system", "run")}
-        for dotted, value in cell.items():
-            section, _, key = dotted.partition(".")
-            sections[section][key] = value
-        return sections
+    @property
+    def sections(self) -> dict[str, dict[str, Any]]:
+        """Sections of the sweep file."""
+        return {name: dict(getattr(self, name)) for name in ("classes", "system", "run")}
 
-    def measure(self, sections: dict[str, dict[str, Any]]) -> float | None:
-        """Value of the variable in a cell; None where V < K."""
-        classes, system = sections["classes"], sections["system"]
-        if classes["vocab_size"] < classes["num_classes"]:
-            return None
-        built = CLASSES[classes["kind"]].model_validate(classes).build(Path())
-        observable, model = OBSERVED[self.variable], system_models()[system["kind"]]
-        run = run_for([observable], model.model_validate(system), RUN.model_validate(sections["run"]), built)
-        return float(observable.values(run))
+    def sweep(self, cells: int, seeds: int = 0) -> Sweep:
+        """The sweep of the diagram, with `cells` along each axis, and over this number of seeds if it is not 0."""
+        axes: dict[str, list[Value]] = {"classes.seed": list(range(seeds))} if seeds else {}
+        for name, (first, last, spaced) in reversed(self.places.items()):
+            values = spaced(first, last, cells)
+            axes[name] = np.unique(values.round().astype(int) if name in WHOLE else values).tolist()
+        return Sweep(self.title, Path(), ODE, self.sections, design_of(axes, {}), (self.variable,), None)
 
     def measured(self, prefix: str, cells: int, seeds: int = 0) -> xarray.DataArray:
-        """Measure the variable in all cells, as a mean over random instances where `seeds`, their number, is not 0.
-
-        The dimensions are named by `prefix` and the last part of the parameter.
-        """
-        axes = {
-            name: np.unique(
-                spaced(first, last, cells).round().astype(int) if name in WHOLE else spaced(first, last, cells)
-            )
-            for name, (first, last, spaced) in reversed(self.places.items())
-        }
-        drawn: dict[str, Any] = {"classes.seed": range(seeds)} if seeds else {}
-        values = Grid(drawn | axes, self.sections, self.measure).values()
-        dims = {name: prefix + name.rpartition(".")[2] for name in axes}
-        return xarray.DataArray(
-            values.mean(axis=0) if seeds else values,
-            {dims[name]: (dims[name], axis, {"parameter": name}) for name, axis in axes.items()},
-            tuple(dims.values()),
-            attrs={"settings": json.dumps(self.sections()), "observable": self.variable},
-        )
+        """Measure the variable in all cells of the sweep, as a mean over seeds; `prefix` begins each dimension."""
+        table = run_in_process(self.sweep(cells, seeds))
+        values = table[self.variable].mean("seed") if seeds else table[self.variable]
+        values = values.rename({name: f"{prefix}{name}" for name in values.dims})
+        return values.assign_attrs(settings=table.attrs["settings"], observable=self.variable)
 
 
 VOCABULARY, NUMBER, SHARE = "classes.vocab_size", "classes.num_classes", "classes.common_probability"

@@ -30,9 +30,13 @@ class Axis:
 
 @dataclass(frozen=True)
 class Design:
-    """The axes of a table of cells; the cells are their product."""
+    """The axes of a table of cells; the cells are their product.
+
+    In the table a parameter is called by the last part of its dotted name where nothing else has that name (`names`).
+    """
 
     axes: tuple[Axis, ...]
+    names: dict[str, str]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,13 +56,6 @@ class Design:
                 for axis, i in zip(self.axes, index, strict=True)
                 for name, values in axis.parameters.items()
             }
-
-
-def short_names(parameters: Mapping[str, Any], taken: Container[str]) -> dict[str, str]:
-    """Name of each parameter in the table: the last part of its dotted name where nothing else has that name."""
-    last = {name: name.rpartition(".")[2] for name in parameters}
-    ends = list(last.values())
-    return {name: end if ends.count(end) == 1 and end not in taken else name for name, end in last.items()}
 
 
 def design_of(
@@ -86,9 +83,11 @@ def design_of(
             f"{', '.join(f'{len(values)} values of {name}' for name, values in together.items())}; or take "
             'design = "grid"'
         )
-    names = short_names({**together, **crossed}, taken)
+    last = {name: name.rpartition(".")[2] for name in (*together, *crossed)}
+    ends = list(last.values())
+    names = {name: end if ends.count(end) == 1 and end not in taken else name for name, end in last.items()}
     axes = [Axis("cell", dict(together))] if together else []
-    design = Design((*axes, *(Axis(names[name], {name: values}) for name, values in crossed.items())))
+    design = Design((*axes, *(Axis(names[name], {name: values}) for name, values in crossed.items())), names)
     whole("the number of cells", math.prod(design.shape), 0, MOST_CELLS, "take fewer values")
     return design
 

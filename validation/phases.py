@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from snapdyn import analytic
+from snapdyn.core.errors import InputError
+from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.integration.request import Event, State
 from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, STEPS, Observable
@@ -229,6 +232,38 @@ def _rung_gaps(ladder: Any) -> dict[str, float]:
     return {str(rung): float(value) for rung, value in zip(largest.rung.values, largest.values, strict=True)}
 
 
+def _largest_gap(found: Any) -> float:
+    """Largest gap of a ladder, or that of z between the rungs below a run of the mean field.
+
+    For classes that share one common token, Eq. (10) with exact and with leading beta is its orbit, and (13) its closed
+    form, so that K may be of any size.
+    """
+    if not isinstance(found, Trajectory):
+        return max(_rung_gaps(found).values())
+    classes = found.require_classes()
+    kinds = classes.kinds if isinstance(classes, SymmetricClasses) else ()
+    alike = len(kinds) == 1 and len(kinds[0].common) == 1 and not found.z_initial.any()
+    if found.system != "MeanField" or found.parameters["residual"] or not alike:
+        raise InputError(
+            "expected the mean field of classes as of single_common_token, from z = 0, for largest_gap, received "
+            f"{found.system} of others; take a section [ladder] in place of [system]"
+        )
+    rates = found.parameters["eta_Y"], found.parameters["eta_Z"]
+    sizes = classes.num_classes, classes.vocab_size
+    t, one, p = found.t, found.of_class(0), np.array(kinds[0].common + kinds[0].distinct)
+    rungs = [one.z[:, 0]]
+    for beta in ("exact", "leading"):
+        orbit = analytic.single_common_token_orbit(t, p[1:], p[0], *sizes, *rates, beta)
+        rungs.append(np.column_stack([orbit.z_common, orbit.z_distinct]))
+    setting = t, *rates, *reversed(sizes), np.linalg.norm(p) / p[0]
+    left = 1 - 2 * (p[1:] / np.linalg.norm(p)) ** 2 * np.reshape(analytic.growth_exponent(*setting), (-1, 1))
+    z_distinct = -0.5 * np.log(np.where(left > 0, left, np.nan))
+    rungs.append(np.column_stack([analytic.common_token_logit(*setting), z_distinct]))
+    gaps = [np.abs(finer - coarser).max() / np.abs(finer).max() for finer, coarser in pairwise(rungs)]
+    # A rung without a value, after the end of Eq. (13), is infinitely far.
+    return float(np.nan_to_num(gaps, nan=np.inf).max())
+
+
 def _first_break(ladder: Any) -> str:
     first = ladder.first_break()
     return first.rung if first else "none"
@@ -276,9 +311,9 @@ OBSERVABLES.declare(
             "largest_gap",
             "largest gap of the ladder",
             "1",
-            lambda ladder: max(_rung_gaps(ladder).values()),
+            _largest_gap,
             (),
-            cells=(LADDER,),
+            cells=(LADDER, ODE),
         ),
         Observable("gap", "largest gap of each rung to the one above", "1", _rung_gaps, ("rung",), cells=(LADDER,)),
         Observable(

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdyn.core.errors import shown
+from snapdyn.core.errors import choice, list_of, shown
 from snapdyn.dynamics.observables import LADDER, ODE, OF_CLASS, SGD, STEPS, TRANSFORMER, Observable
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.grid import Design, short_names
+from snapdyn.validation.grid import Design
 from snapdyn.validation.phases import OBSERVABLES
 from snapdyn.validation.rungs.run import BRANCHES
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import xarray
 
 RUNGS = tuple(dict.fromkeys(sum(BRANCHES.values(), ())))
-DEFAULTS = ("entropy", "loss", "largest_gap")
+DEFAULTS = ("entropy", "loss")
 DEFAULTS_WITHOUT_CLASSES = ("growth_exponent", "loss")
+DEFAULTS_OF_LADDER = ("largest_gap",)
 LARGEST_INTEGER = int(sys.float_info.max)  # that a float can hold
 Values = dict[str, Any]  # of the observables of one cell: numbers, texts, or lists of them
 TIME = Observable(
@@ -37,7 +38,6 @@ def table(
     design: Design,
     values: Sequence[Mapping[str, Any] | None],
     columns: Sequence[Observable],
-    taken: Container[str] = (),
 ) -> xarray.Dataset:
     """Build the labelled table of what was measured in each cell.
 
@@ -50,21 +50,17 @@ def table(
     columns : sequence of Observable
         The observables of the columns. One that has the name of its only dimension becomes the coordinate of that
         dimension if all cells have the same values; otherwise it is a variable of that name with an added s.
-    taken : container of str
-        As in `design_of`.
-
     Returns
     -------
     xarray.Dataset
         A dimension per axis of the design. A cell without values is NaN (texts: empty), and so is the end of a list
-        that is shorter than others. Coordinates are named by `short_names`; their attribute `parameter` is the dotted
-        name.
+        that is shorter than others. Coordinates are named as in `Design.names`; their attribute `parameter` is the
+        dotted name.
     """
     import xarray
 
-    names = short_names(design.parameters, taken)
     coordinates: dict[str, Any] = {
-        names[parameter]: (axis.name, entries, {"parameter": parameter})
+        design.names[parameter]: (axis.name, entries, {"parameter": parameter})
         for axis in design.axes
         for parameter, entries in axis.parameters.items()
     }
@@ -163,12 +159,19 @@ def chosen(kind: str, names: Iterable[str]) -> list[Observable]:
     return [*observables, TIME] if any("time" in each.dims for each in observables) else observables
 
 
-def default_observables(kind: str, has_classes: bool = True, system: Any = None) -> tuple[str, ...]:
-    """Names of the observables of a sweep that names none: for a user's system its own scalars, else the defaults."""
+def names_of(kind: str, named: Sequence[str] | None, has_classes: bool, system: Any) -> tuple[str, ...]:
+    """Names of the observables of a sweep: those that its file names, else the defaults of its kind of cell.
+
+    By default a user's `system` is measured by its own scalars.
+    """
+    known = observables_of(kind)
+    if named is not None:
+        list_of("the observables in [sweep]", named, str, at_least=1)
+        return tuple(choice("observables in [sweep]", name, known) for name in named)
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
-    known = observables_of(kind)
-    return tuple(name for name in (DEFAULTS if has_classes else DEFAULTS_WITHOUT_CLASSES) if name in known)
+    usual = DEFAULTS_OF_LADDER if kind == LADDER else DEFAULTS if has_classes else DEFAULTS_WITHOUT_CLASSES
+    return tuple(name for name in usual if name in known)
 
 
 def declared_values(observables: Iterable[Observable], values: Mapping[str, Any]) -> Values:

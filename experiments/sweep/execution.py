@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ import xarray
 from snapdyn.core.errors import InputError, whole
 from snapdyn.core.parallel import WorkerPool, cores, startable
 from snapdyn.core.registry import plugin_versions
-from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
+from snapdyn.dynamics import SYSTEMS, SequenceClasses, sgd
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
+    hashed_name,
     output_folder,
     provenance,
     read_record,
@@ -40,25 +40,24 @@ from snapdyn.dynamics.files.storage import (
     write_record,
 )
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
-from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
+from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.experiments.run_sections import RunFailed, SGDSection, finished, run_for
 from snapdyn.experiments.sweep.columns import TIME, Values, chosen, declared_values, table
-from snapdyn.experiments.sweep.files import Cell, Sections, Sweep, load_plugins, reserved_names, section_of
+from snapdyn.experiments.sweep.files import Cell, Sections, Sweep, load_plugins, section_of
 
 RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
+    """A cell's values, or the reason why it has none."""
 
-    key: str
+    number: int
     values: Values | None = None
     reason: str = ""
     bad_input: bool = False  # whether the reason is bad input
     run: TransformerRun | None = None
-    depends_on: dict[str, str] | None = field(default_factory=dict)
 
 
 def run_cell(
@@ -67,7 +66,6 @@ def run_cell(
     folder: Path,
     files: Sequence[str],
     code: str,
-    known: Mapping[str, str] | None,
     cell: Cell,
 ) -> Outcome:
     """Run a cell in a worker. An error in a cell is its outcome.
@@ -83,8 +81,6 @@ def run_cell(
         The user's Python files that the sweep has loaded; the worker loads them too.
     code : str
         `code_hash` of the sweep.
-    known : dict of str to str, or None
-        `dependencies` of the sweep.
     cell : Cell
 
     Returns
@@ -99,20 +95,30 @@ def run_cell(
     for file in files:
         if Path(file) not in loaded_files():
             load_file(file)
-    if code_hash() != code or not agrees(known or {}):
+    if code_hash() != code:
         raise InputError(
             "expected workers with the code of this sweep, received one with another version of snapdyn or of your "
-            "modules; install the same everywhere, and restart the workers"
+            "files; install the same everywhere, and restart the workers"
         )
     load_plugins(cell.sections.get("system", {}).get("kind"), observables)
-    with watching() if files else contextlib.nullcontext():
-        try:
-            values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
-            outcome = Outcome(cell.key, values, run=run)
-        except Exception as error:
-            reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
-            outcome = Outcome(cell.key, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
-    return replace(outcome, depends_on=dependencies()) if files else outcome
+    return outcome_of(kind, observables, folder, cell)
+
+
+def outcome_of(kind: str, observables: Sequence[str], folder: Path, cell: Cell) -> Outcome:
+    """Run a cell here; the arguments are those of `run_cell`."""
+    try:
+        values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
+        return Outcome(cell.number, values, run=run)
+    except Exception as error:
+        reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
+        return Outcome(cell.number, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
+
+
+def run_in_process(sweep: Sweep) -> xarray.Dataset:
+    """Run the cells of a sweep one after the other, and keep nothing on disk; the table is that of `run_sweep`."""
+    outcomes = [outcome_of(sweep.kind, sweep.observables, sweep.folder, cell) for cell in sweep.cells()]
+    reasons = {outcome.number: outcome.reason for outcome in outcomes if outcome.values is None}
+    return dataset_of(sweep, [outcome.values for outcome in outcomes], reasons)
 
 
 def measured(
@@ -178,6 +184,11 @@ def code_hash() -> str:
     return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
 
 
+def _has_loaded_code() -> bool:
+    """Whether cells may run code of a user: of a loaded file, or of a plugin that the sweep names."""
+    return bool(loaded_files()) or any(registry.keys() - registry.own for registry in (SYSTEMS, OBSERVABLES))
+
+
 class Cells:
     """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
 
@@ -212,15 +223,13 @@ class Cells:
 
     def get(self, key: str) -> Values | None:
         """Values of a finished cell whose code is the same, else None; a damaged file is reported once."""
-        file = self.folder / f"{key}.json"
+        file = self.path(key)
         if key in self._damaged or not os.path.lexists(file):
             return None
         try:
             cell = read_record(file, "cell")
             if cell["key"] != key:
                 raise ValueError("it holds another cell")
-            if not are_current(cell["depends_on"]):
-                return None
             values = declared_values(self._observables, cell["values"])
         except DAMAGED as error:
             self._damaged.add(key)
@@ -235,20 +244,17 @@ class Cells:
                 return None
         return values
 
-    def add(
-        self,
-        key: str,
-        parameters: Mapping[str, Any],
-        values: Values,
-        run: TransformerRun | None,
-        depends_on: Mapping[str, str],
-    ) -> None:
-        """Store a finished cell and what it depends on. The swept parameters in its file are for human readers only."""
+    def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
+        """Store a finished cell. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)
             run.save(self.run_file(key))
-        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values, "depends_on": depends_on})
-        write_record(self.folder / f"{key}.json", "cell", body)
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
+        write_record(self.path(key), "cell", body)
+
+    def path(self, key: str) -> Path:
+        """File of a cell."""
+        return self.folder / f"{key}.json"
 
     def run_file(self, key: str) -> Path:
         """File of the trained transformer of a cell."""
@@ -256,6 +262,7 @@ class Cells:
 
 
 FORMAT = "snapdyn sweep 1"
+CELL_FORMAT = 1
 NOT_RUN = "not run yet"
 # Errors of lost workers, by the name of their class or of a base class: dask is an extra and cannot be imported here.
 LOST = {
@@ -346,36 +353,42 @@ def run_sweep(
     if jobs is not None and scheduler is not None:
         raise InputError("expected --jobs or --scheduler, received both; the scheduler knows how many workers it has")
     code = code_hash()
-    cells = list(sweep.cells(code))
+    cells = list(sweep.cells())
+    keys = [hashed_name((CELL_FORMAT, code, sweep.kind, sorted(sweep.observables), cell.identity)) for cell in cells]
     # Cells with the same settings have the same key and share one result: the first of them is run.
-    different = {cell.key: cell for cell, _ in reversed(cells)}
+    different = dict(zip(reversed(keys), reversed(cells), strict=True))
     folder = output_folder(out, f"{sweep.name}.nc")
-    store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
+    store = Cells(folder, chosen(sweep.kind, sweep.observables), warn, with_runs=sweep.kind == TRANSFORMER)
     files = list(map(str, loaded_files()))
-    known = dependencies() if files else {}
+    loaded_code = _has_loaded_code()
     results: dict[str, Outcome] = {}
     taken_over: set[str] = set()
 
-    def take_over(cell: Cell) -> bool:
-        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
-        values = None if known is None else store.get(cell.key)
+    def take_over(key: str) -> bool:
+        """Whether another run has stored this cell, and no code of a user may have changed; then record its values."""
+        values = None if loaded_code else store.get(key)
         if values is not None:
-            results[cell.key] = Outcome(cell.key, values)
-            taken_over.add(cell.key)
+            results[key] = Outcome(different[key].number, values)
+            taken_over.add(key)
         return values is not None
 
-    waiting = [cell for cell in different.values() if not take_over(cell)]
+    if loaded_code and (stored := sum(store.path(key).exists() for key in different)):
+        warn(
+            f"{stored} of {len(different)} cells are there from an earlier run, and are computed again: their values "
+            "come from code that was loaded, which may have changed"
+        )
+    waiting = [key for key in different if not take_over(key)]
     random.shuffle(waiting)
     total, stopped = len(waiting), ""
-    call = functools.partial(run_cell, sweep.kind, sweep.observables, sweep.folder.resolve(), files, code, known)
+    call = functools.partial(run_cell, sweep.kind, sweep.observables, sweep.folder.resolve(), files, code)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
-            left = (cell for cell in waiting if not take_over(cell))
+            left = (different[key] for key in waiting if not take_over(key))
             for outcome in _finished(executor, call, left, workers):
-                results[outcome.key] = outcome
-                if outcome.values is not None and outcome.depends_on is not None and known is not None:
-                    parameters = cells[different[outcome.key].number][1]
-                    store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
+                key = keys[outcome.number]
+                results[key] = outcome
+                if outcome.values is not None:
+                    store.add(key, different[key].parameters, outcome.values, outcome.run)
                 if progress:
                     progress(total - len(different) + len(results), total, "")
     except KeyboardInterrupt:
@@ -383,12 +396,12 @@ def run_sweep(
     except WorkersLost as error:
         stopped = str(error)
     failed = {key: outcome for key, outcome in results.items() if outcome.values is None}
-    failures = {cell.number: failed[cell.key].reason for cell, _ in cells if cell.key in failed}
+    failures = {number: failed[key].reason for number, key in enumerate(keys) if key in failed}
     if not stopped and len(failed) == len(different) and all(outcome.bad_input for outcome in failed.values()):
         raise InputError(
             f"expected a cell that can be run, received an error from all {len(failed)} cells: {failures[0]}"
         )
-    values = [results[cell.key].values if cell.key in results else None for cell, _ in cells]
+    values = [results[key].values if key in results else None for key in keys]
     dataset = dataset_of(sweep, values, failures)
     path = folder / f"{sweep.name}.nc" if results else None
     if path is not None:
@@ -413,8 +426,8 @@ def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[i
     run.
     """
     time = replace(TIME, unit="SGD steps") if sweep.kind == TRANSFORMER else TIME
-    columns = [time if each is TIME else each for each in sweep.measured]
-    dataset = table(sweep.design, values, columns, reserved_names())
+    columns = [time if each is TIME else each for each in chosen(sweep.kind, sweep.observables)]
+    dataset = table(sweep.design, values, columns)
     missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
     failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)
     dims = tuple(axis.name for axis in sweep.design.axes)

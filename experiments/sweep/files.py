@@ -13,30 +13,27 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BeforeValidator, Field, create_model, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from snapdyn.core.errors import InputError, choice, positive, shown, shown_path, suggest, unknown_name
+from snapdyn.core.errors import InputError, positive, shown, shown_path, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
-from snapdyn.dynamics.files.storage import hashed_name
 from snapdyn.dynamics.observables import (
     LADDER,
     OBSERVABLES,
     ODE,
     SGD,
     TRANSFORMER,
-    Observable,
     declare_own_observables,
 )
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.experiments import run_sections
 from snapdyn.experiments.class_sections import CLASSES
 from snapdyn.experiments.run_sections import RUN, system_models
-from snapdyn.experiments.sweep.columns import all_observables, chosen, default_observables, observables_of
-from snapdyn.experiments.toml_files import Model, Section, file_model, of_kind, read_model, read_toml, under
+from snapdyn.experiments.sweep.columns import all_observables, names_of
+from snapdyn.experiments.toml_files import Model, Section, checked_sections, of_kind, read_sections, read_toml, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"
-FORMAT = 1  # of the files of cells
 
 
 # Well below the largest number, so that the distance of two of them is finite.
@@ -198,6 +195,10 @@ class PhaseSection(Section):
     style: str | None = None
 
 
+class SweptSection(Section, extra="allow"):
+    """A section of a cell, whose keys are checked with the values of each cell."""
+
+
 class SweptSeeds(run_sections.SeedsSection, extra="allow"):
     """Seeds of [sgd]; its other keys are checked with the values of each cell."""
 
@@ -212,11 +213,15 @@ Sections = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as sent to a worker: its number in the design, its key, and the checked values of its sections."""
+    """A cell as sent to a worker: its number in the design, its parameters, and the checked values of its sections.
+
+    Cells that run the same have the same `identity`: it has these values and the hash of each file that they name.
+    """
 
     number: int
-    key: str
+    parameters: dict[str, Value]
     sections: Sections
+    identity: str
 
 
 @dataclass(frozen=True)
@@ -226,22 +231,22 @@ class Sweep:
     name: str
     folder: Path
     kind: str
-    sections: dict[str, dict[str, Any]]
+    sections: Sections
     design: Design
     observables: tuple[str, ...]
     phase: PhaseSection | None
 
-    def cells(self, code: str) -> Iterator[tuple[Cell, dict[str, Value]]]:
-        """Each cell and the values of its parameters, in the order of the design.
+    def cells(self) -> Iterator[Cell]:
+        """Yield the cells in the order of the design; a section is checked once for each set of its values.
 
         Raises
         ------
         InputError
-            A value of the wrong type for its key.
+            A value of the wrong type for its key, or a file that cannot be read.
         """
         known: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
         for number, parameters in enumerate(self.design.cells()):
-            sections, identities = {}, {}
+            sections, identities = {}, []
             for name, values in self.sections.items():
                 changes = {
                     key.partition(".")[2]: value for key, value in parameters.items() if key.startswith(f"{name}.")
@@ -249,19 +254,17 @@ class Sweep:
                 # 1, 1.0 and true are equal, but only one of them may be right.
                 made_of = (name, *((key, type(value), value) for key, value in changes.items()))
                 if made_of not in known:
-                    known[made_of] = self._described(name, changed(values, changes))
-                sections[name], identities[name] = known[made_of]
-            facts = (FORMAT, code, self.kind, sorted(self.observables), sorted(identities.items()))
-            yield Cell(number, hashed_name(facts), sections), parameters
+                    known[made_of] = self._checked(name, changed(values, changes))
+                sections[name], identity = known[made_of]
+                identities.append(f"{name} {identity}")
+            yield Cell(number, parameters, sections, "\n".join(sorted(identities)))
 
-    def _described(self, name: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    def _checked(self, name: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
         """Checked values of a section, and its identity: these, followed by the hash of each file that it names."""
         if name == "sgd":
             values = values | {"seeds": [values["seed"]]}
             del values["seed"]
-        file, source = {name: values}, f"{self.name}.toml"
-        model = file_model({name: models(self.kind)[name]}, (name,), file, source)
-        section: Section = getattr(read_model(model, file, source), name)
+        section = checked_sections({name: values}, {name: models(self.kind)[name]}, (name,), f"{self.name}.toml")[name]
         try:
             files = [
                 file
@@ -277,11 +280,6 @@ class Sweep:
             ) from error
         found = section.model_dump()
         return found, " ".join([json.dumps(found, sort_keys=True), *digests])
-
-    @property
-    def measured(self) -> list[Observable]:
-        """What each cell measures."""
-        return chosen(self.kind, self.observables)
 
 
 def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -338,67 +336,49 @@ def read_sweep(path: Path) -> Sweep:
     InputError
         One sentence with the section or key, what was expected, what was received, what to do.
     """
-    values = read_toml(path)
+    values, source = read_toml(path), repr(str(path))
+    load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
     given = [name for name in KINDS if name in values]
     if len(given) != 1:
         raise InputError(
-            f"expected exactly one of the sections [{'], ['.join(KINDS)}] in {str(path)!r}, received "
+            f"expected exactly one of the sections [{'], ['.join(KINDS)}] in {source}, received "
             f"{' and '.join(given) or 'none'}; this section says what a cell runs"
         )
     kind = KINDS[given[0]]
-    load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
-    of_cell: dict[str, Any] = {
-        name: (SweptSeeds if name == "sgd" else dict[str, Any], None if (kind, name) == (ODE, "classes") else ...)
-        for name in models(kind)
-    }
-    source = repr(str(path))
-    design = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
-    model = create_model(
-        "SweepFile", __base__=Section, sweep=(design, ...), phase=(PhaseSection | None, None), **of_cell
-    )
-    file: Any = read_model(model, values, source)
+    of_cell = models(kind)
+    whole_file: dict[str, Model] = {name: SweptSeeds if name == "sgd" else SweptSection for name in of_cell}
+    required = ["sweep", *(name for name in of_cell if (kind, name) != (ODE, "classes"))]
+    whole_file["sweep"] = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
+    file = read_sections(path, whole_file | {"phase": PhaseSection}, required, values)
     sections = {name: values[name] for name in of_cell if name in values}
-    observables = _observables(kind, given[0], file.sweep.observables, sections)
+    design: GridSection = file["sweep"]
     whole_numbers = {}
-    for name in file.sweep.parameters:
+    for name in design.parameters:
         section, _, key = name.partition(".")
         if section not in sections:
             raise unknown_name(f"the section of {name!r} in [sweep]", section, sections)
-        whole_numbers[name] = _takes_whole_numbers(models(kind)[section], sections[section].get("kind"), key)
-    seeds = _seeds(file) if kind == SGD else {}
+        whole_numbers[name] = _takes_whole_numbers(of_cell[section], sections[section].get("kind"), key)
+    seeds = _seeds(design.parameters, file["sgd"]) if kind == SGD else {}
     return Sweep(
         path.stem,
         path.parent,
         kind,
         sections,
-        file.sweep.design_of(whole_numbers, seeds),
-        observables,
-        file.phase,
+        design.design_of(whole_numbers, seeds),
+        names_of(kind, design.observables, "classes" in sections, SYSTEMS.get(str(under(values, "system", "kind")))),
+        file.get("phase"),
     )
 
 
-def _seeds(file: Any) -> dict[str, list[Value]]:
+def _seeds(swept: Mapping[str, Any], section: SweptSeeds) -> dict[str, list[Value]]:
     """Seeds of [sgd], a parameter besides those of [sweep]; none where [sweep] varies the seed."""
-    if "sgd.seeds" in file.sweep.parameters:
+    if "sgd.seeds" in swept:
         raise InputError(f"expected {SEED} in [sweep], a seed per cell, received sgd.seeds; rename it")
-    if SEED not in file.sweep.parameters:
-        return {SEED: list(file.sgd.seed_list())}
-    if "seeds" in file.sgd.model_fields_set:
+    if SEED not in swept:
+        return {SEED: list(section.seed_list())}
+    if "seeds" in section.model_fields_set:
         raise InputError(f"expected seeds in [sgd] or {SEED} in [sweep], received both; keep one of them")
     return {}
-
-
-def _observables(
-    kind: str, section: str, named: list[str] | None, sections: dict[str, dict[str, Any]]
-) -> tuple[str, ...]:
-    """Observables to measure in each cell: those that the file names, or the defaults of its kind of cell."""
-    if named is None:
-        system = system_models().get(str(under(sections, "system", "kind"))) if kind == ODE else None
-        return default_observables(kind, system is None or system.takes_classes(), system and system.system)
-    known = observables_of(kind)
-    if not named:
-        raise InputError(f"expected at least one observable in [sweep], received none; choose from {', '.join(known)}")
-    return tuple(choice(f"observables of a sweep with [{section}]", name, known) for name in named)
 
 
 def _takes_whole_numbers(model: Model, kind: Any, key: str) -> bool:

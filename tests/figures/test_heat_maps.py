@@ -1,6 +1,5 @@
 """Phase diagrams: what is measured, where the theory's lines lie, what is refused."""
 
-import itertools
 import json
 import tomllib
 from collections.abc import Callable
@@ -26,9 +25,9 @@ from snapdyn.dynamics import (
     integrate,
     log_times,
     single_common_token,
+    syn_small,
 )
-from snapdyn.experiments.sweep.execution import run_sweep
-from snapdyn.experiments.sweep.files import Sweep
+from snapdyn.experiments.sweep.execution import run_in_process, run_sweep
 from snapdyn.figures import FIGURES, plot
 from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
 from snapdyn.figures.heat_maps import diagram as diagram_of, draw
@@ -36,7 +35,7 @@ from snapdyn.figures.phase_theory import ONSET, lines_of, own_lines, theory_of
 from snapdyn.validation import ladder, phases
 from snapdyn.validation.claims.maps import fall_onset
 from snapdyn.validation.grid import design_of
-from snapdyn.validation.phases import OF_THEORY
+from snapdyn.validation.phases import OBSERVABLES, OF_THEORY
 from snapdyn.validation.search.counterexamples import load
 from tests.helpers import ROOT
 
@@ -132,7 +131,7 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
     example = ROOT / "examples/sweep_vocabulary.toml"
     page = (ROOT / "docs/how_to/sweeps.md").read_text(encoding="utf-8")
     weak = overlap_of(tomllib.loads(example.read_text(encoding="utf-8")))
-    assert weak == overlap_of(PANELS["times"].sections())
+    assert weak == overlap_of(PANELS["times"].sections)
     for text in (FIGURES["phase"].caption, page, example.read_text(encoding="utf-8")):
         assert f"(rho = {weak:.3f})" in text.replace("(here ", "(")
 
@@ -140,7 +139,7 @@ def test_texts_say_at_which_overlap_the_transition_lies_on_t_star() -> None:
 def test_texts_say_at_which_overlap_the_simple_law_of_gaps_holds() -> None:
     """Assert the overlaps that caption and example quote, and that the simple law holds there and fails beyond."""
     text = (ROOT / "examples/sweep_ladder_gaps.toml").read_text(encoding="utf-8")
-    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].sections(), common_probability=0.3)
+    weak, largest = overlap_of(tomllib.loads(text)), overlap_of(PANELS["gaps"].sections, common_probability=0.3)
     assert f"(rho = {weak:.4f})" in text
     assert f"(rho up to {largest:.2f})" in FIGURES["phase"].caption
     t = np.geomspace(1, 1e4, 10)
@@ -170,35 +169,41 @@ def test_texts_say_how_far_above_its_line_attention_has_snapped(data: Callable[[
 @pytest.mark.parametrize("panel", ["gaps", "number_gaps", "rate_gaps"])
 def test_gaps_are_those_of_the_ladder(panel: str) -> None:
     """Assert cells against the ladder itself, in z; control: the gap from the mean field alone is another one."""
-    V = np.array([10, 1000])
+    V = [10, 1000]
     x, y = {
-        "gaps": (V, np.array([1e-3, 0.3])),
-        "number_gaps": (V, np.array([2, 7])),
-        "rate_gaps": (np.array([0.01, 1.0]), np.array([1e-4, 0.3])),
+        "gaps": (V, [1e-3, 0.3]),
+        "number_gaps": (V, [2, 7]),
+        "rate_gaps": ([0.01, 1.0], [1e-4, 0.3]),
     }[panel]
     of_x, of_y = PANELS[panel].places
-    second, values = [], []
-    for row, column in itertools.product(y.tolist(), x.tolist()):
-        sections = PANELS[panel].sections(**{of_x: column, of_y: row})
-        run, rates = sections["run"], (sections["system"]["eta_Y"], sections["system"]["eta_Z"])
+    sweep = replace(PANELS[panel].sweep(2), design=design_of({of_y: y, of_x: x}, {}))
+    values = run_in_process(sweep).largest_gap.values.ravel()
+    second = []
+    for value, cell in zip(values, sweep.cells(), strict=True):
+        run, rates = cell.sections["run"], (cell.sections["system"]["eta_Y"], cell.sections["system"]["eta_Z"])
         times = log_times(run["first"], run["last"], run["count"])
-        classes = single_common_token(**{name: each for name, each in sections["classes"].items() if name != "kind"})
-        gaps = ladder(classes, *rates, times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
-        values.append(PANELS[panel].measure(sections))
+        settings = {name: each for name, each in cell.sections["classes"].items() if name != "kind"}
+        gaps = ladder(single_common_token(**settings), *rates, times, seeds=0, max_steps=1).gaps.gap.sel(observable="z")
         # Absolute errors of the ladder's runs, 1e-12, are too large for z of 1e-12 at the slowest rates.
         if rates[1] > 1e-9:
-            assert values[-1] == pytest.approx(float(gaps.max()), rel=1e-4)
+            assert value == pytest.approx(float(gaps.max()), rel=1e-4)
         second.append(float(gaps.sel(rung="leading beta").max()))
     assert not np.allclose(values, second, rtol=1e-2)
 
 
+def test_largest_gap_needs_one_common_token() -> None:
+    """Assert one sentence for a run of other classes."""
+    run = integrate(MeanField(syn_small(), 1.0, 0.1), [1.0, 2.0])
+    with pytest.raises(InputError, match="expected the mean field of classes as of single_common_token"):
+        OBSERVABLES["largest_gap"].values(run)
+
+
 def test_a_diagram_is_the_sweep_of_its_settings(tmp_path: Path) -> None:
-    """Assert single cells against `snapdyn sweep` of the same settings, and NaN where V < K."""
+    """Assert the values of a diagram against those that `snapdyn sweep` stores, and NaN where V < K."""
     axes: Any = {"classes.vocab_size": (10, 1000, np.geomspace), "classes.num_classes": (2, 99, np.geomspace)}
-    shown = replace(PANELS["times"], places=axes).measured("times_", 2)
-    design = design_of({name: list(axes[name][:2]) for name in reversed(axes)}, {})
-    sweep = Sweep("times", Path(), "ode", PANELS["times"].sections(), design, ("transition_time",), phase=None)
-    np.testing.assert_array_equal(shown, run_sweep(sweep, tmp_path, jobs=1).dataset.transition_time)
+    panel = replace(PANELS["times"], places=axes)
+    shown = panel.measured("times_", 2)
+    np.testing.assert_array_equal(shown, run_sweep(panel.sweep(2), tmp_path, jobs=1).dataset.transition_time)
     assert np.isnan(shown).sum() == 1
 
 

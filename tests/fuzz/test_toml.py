@@ -85,7 +85,7 @@ def damaged(text: str, rng: np.random.Generator) -> bytes:
 def read(file: Path, name: str) -> None:
     """Read a file as its command does, and build what is cheap to build; the computation is not started."""
     if name.startswith("sweep"):
-        for _, _ in itertools.islice(read_sweep(file).cells("code"), 3):
+        for _ in itertools.islice(read_sweep(file).cells(), 3):
             pass
     elif name.startswith("compare"):
         comparison = read_comparison(file)

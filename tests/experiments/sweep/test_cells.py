@@ -129,7 +129,7 @@ def test_another_code_computes_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert swept(GOOD, tmp_path) == 0
     assert len(kept(tmp_path)) == 8
     with pytest.raises(snapdyn.InputError, match="workers with the code of this sweep"):
-        run_cell("ode", ("loss",), Path(), (), "a third", {}, Cell(0, "", {}))
+        run_cell("ode", ("loss",), Path(), (), "a third", Cell(0, {}, {}, ""))
 
 
 OWN = """

@@ -68,4 +68,4 @@ observables = ["entropy"]
     file = tmp_path / "wrong.toml"
     file.write_text(text.replace("optimizer.beta2", "steps.beta2"))
     with pytest.raises(sd.InputError, match=r"received 'steps\.beta2'"):
-        list(read_sweep(file).cells(""))
+        list(read_sweep(file).cells())
