@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,7 @@ import xarray
 from snapdyn.core.errors import InputError, whole
 from snapdyn.core.parallel import WorkerPool, cores, startable
 from snapdyn.core.registry import plugin_versions
-from snapdyn.dynamics import SequenceClasses, sgd
-from snapdyn.dynamics.files.dependencies import agrees, are_current, dependencies, watching
+from snapdyn.dynamics import SYSTEMS, SequenceClasses, sgd
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
@@ -40,7 +39,7 @@ from snapdyn.dynamics.files.storage import (
     write_record,
 )
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
-from snapdyn.dynamics.observables import LADDER, ODE, TRANSFORMER, Observable
+from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
 from snapdyn.experiments.run_sections import RunFailed, SGDSection, finished, run_for
 from snapdyn.experiments.sweep.columns import TIME, Values, chosen, declared_values, table
@@ -51,14 +50,13 @@ RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's values, or the reason why it has none; and what they depend on (`dependencies`), None if unknown."""
+    """A cell's values, or the reason why it has none."""
 
     key: str
     values: Values | None = None
     reason: str = ""
     bad_input: bool = False  # whether the reason is bad input
     run: TransformerRun | None = None
-    depends_on: dict[str, str] | None = field(default_factory=dict)
 
 
 def run_cell(
@@ -67,7 +65,6 @@ def run_cell(
     folder: Path,
     files: Sequence[str],
     code: str,
-    known: Mapping[str, str] | None,
     cell: Cell,
 ) -> Outcome:
     """Run a cell in a worker. An error in a cell is its outcome.
@@ -83,8 +80,6 @@ def run_cell(
         The user's Python files that the sweep has loaded; the worker loads them too.
     code : str
         `code_hash` of the sweep.
-    known : dict of str to str, or None
-        `dependencies` of the sweep.
     cell : Cell
 
     Returns
@@ -99,20 +94,18 @@ def run_cell(
     for file in files:
         if Path(file) not in loaded_files():
             load_file(file)
-    if code_hash() != code or not agrees(known or {}):
+    if code_hash() != code:
         raise InputError(
             "expected workers with the code of this sweep, received one with another version of snapdyn or of your "
-            "modules; install the same everywhere, and restart the workers"
+            "files; install the same everywhere, and restart the workers"
         )
     load_plugins(cell.sections.get("system", {}).get("kind"), observables)
-    with watching() if files else contextlib.nullcontext():
-        try:
-            values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
-            outcome = Outcome(cell.key, values, run=run)
-        except Exception as error:
-            reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
-            outcome = Outcome(cell.key, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
-    return replace(outcome, depends_on=dependencies()) if files else outcome
+    try:
+        values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
+        return Outcome(cell.key, values, run=run)
+    except Exception as error:
+        reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
+        return Outcome(cell.key, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
 
 
 def measured(
@@ -178,6 +171,11 @@ def code_hash() -> str:
     return " ".join([source_hash(*SOURCES), *sorted(loaded_files().values()), *plugin_versions()])
 
 
+def _has_loaded_code() -> bool:
+    """Whether cells may run code of a user: of a loaded file, or of a plugin that the sweep names."""
+    return bool(loaded_files()) or any(registry.keys() - registry.own for registry in (SYSTEMS, OBSERVABLES))
+
+
 class Cells:
     """Finished cells in the folder OUT/cells, and trained transformers in OUT/runs.
 
@@ -212,15 +210,13 @@ class Cells:
 
     def get(self, key: str) -> Values | None:
         """Values of a finished cell whose code is the same, else None; a damaged file is reported once."""
-        file = self.folder / f"{key}.json"
+        file = self.path(key)
         if key in self._damaged or not os.path.lexists(file):
             return None
         try:
             cell = read_record(file, "cell")
             if cell["key"] != key:
                 raise ValueError("it holds another cell")
-            if not are_current(cell["depends_on"]):
-                return None
             values = declared_values(self._observables, cell["values"])
         except DAMAGED as error:
             self._damaged.add(key)
@@ -235,20 +231,17 @@ class Cells:
                 return None
         return values
 
-    def add(
-        self,
-        key: str,
-        parameters: Mapping[str, Any],
-        values: Values,
-        run: TransformerRun | None,
-        depends_on: Mapping[str, str],
-    ) -> None:
-        """Store a finished cell and what it depends on. The swept parameters in its file are for human readers only."""
+    def add(self, key: str, parameters: Mapping[str, Any], values: Values, run: TransformerRun | None) -> None:
+        """Store a finished cell. The swept parameters in its file are for human readers only."""
         if run is not None:
             output_folder(self.runs)
             run.save(self.run_file(key))
-        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values, "depends_on": depends_on})
-        write_record(self.folder / f"{key}.json", "cell", body)
+        body = json.dumps({"key": key, "parameters": dict(parameters), "values": values})
+        write_record(self.path(key), "cell", body)
+
+    def path(self, key: str) -> Path:
+        """File of a cell."""
+        return self.folder / f"{key}.json"
 
     def run_file(self, key: str) -> Path:
         """File of the trained transformer of a cell."""
@@ -352,30 +345,35 @@ def run_sweep(
     folder = output_folder(out, f"{sweep.name}.nc")
     store = Cells(folder, sweep.measured, warn, with_runs=sweep.kind == TRANSFORMER)
     files = list(map(str, loaded_files()))
-    known = dependencies() if files else {}
+    loaded_code = _has_loaded_code()
     results: dict[str, Outcome] = {}
     taken_over: set[str] = set()
 
     def take_over(cell: Cell) -> bool:
-        """Whether another run has stored this cell; then its values are recorded. If the code is unknown: False."""
-        values = None if known is None else store.get(cell.key)
+        """Whether another run has stored this cell, and no code of a user may have changed; then record its values."""
+        values = None if loaded_code else store.get(cell.key)
         if values is not None:
             results[cell.key] = Outcome(cell.key, values)
             taken_over.add(cell.key)
         return values is not None
 
+    if loaded_code and (stored := sum(store.path(key).exists() for key in different)):
+        warn(
+            f"{stored} of {len(different)} cells are there from an earlier run, and are computed again: they depend on "
+            "code that was loaded, which may have changed"
+        )
     waiting = [cell for cell in different.values() if not take_over(cell)]
     random.shuffle(waiting)
     total, stopped = len(waiting), ""
-    call = functools.partial(run_cell, sweep.kind, sweep.observables, sweep.folder.resolve(), files, code, known)
+    call = functools.partial(run_cell, sweep.kind, sweep.observables, sweep.folder.resolve(), files, code)
     try:
         with _workers(total, jobs, scheduler) as (workers, executor):
             left = (cell for cell in waiting if not take_over(cell))
             for outcome in _finished(executor, call, left, workers):
                 results[outcome.key] = outcome
-                if outcome.values is not None and outcome.depends_on is not None and known is not None:
+                if outcome.values is not None:
                     parameters = cells[different[outcome.key].number][1]
-                    store.add(outcome.key, parameters, outcome.values, outcome.run, known | outcome.depends_on)
+                    store.add(outcome.key, parameters, outcome.values, outcome.run)
                 if progress:
                     progress(total - len(different) + len(results), total, "")
     except KeyboardInterrupt:
