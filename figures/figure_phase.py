@@ -139,6 +139,8 @@ class Panel:
     def measured(self, prefix: str, cells: int, seeds: int = 0) -> xarray.DataArray:
         """Measure the variable in all cells of the sweep, as a mean over seeds; `prefix` begins each dimension."""
         table = run_in_process(self.sweep(cells, seeds))
+        if failed := [reason for reason in table.failure.values.flat if reason and "vocab_size" not in reason]:
+            raise RuntimeError(f"{len(failed)} cells of {self.title} failed: {failed[0]}")  # not for V < K
         values = table[self.variable].mean("seed") if seeds else table[self.variable]
         values = values.rename({name: f"{prefix}{name}" for name in values.dims})
         return values.assign_attrs(settings=table.attrs["settings"], observable=self.variable)

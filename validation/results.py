@@ -46,8 +46,6 @@ class ClaimResult:
         finite); empty if it allows one. A claim with a fault is never as expected; its `verdict` is "refuted".
     seconds : float
         Wall time of the evidence.
-    depends_on : dict of str to str or None
-        What the claim of a loaded file depends on, as `snapdyn.dynamics.files.dependencies` says; None if unknown.
     """
 
     claim: Claim
@@ -55,7 +53,6 @@ class ClaimResult:
     verdict: Verdict
     fault: str = ""
     seconds: float = field(default=math.nan, compare=False)
-    depends_on: dict[str, str] | None = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def id(self) -> str:

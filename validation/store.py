@@ -1,8 +1,8 @@
 """Finished claims kept on disk, so that an interrupted run resumes.
 
-Each finished claim is one JSON file in the user's cache folder, named by the hash of what determines it: claim,
-level, code of the package, versions of its libraries, the user's own files. The file holds the digests of what else the
-user's code depends on. A run that completes removes its files.
+Each finished claim of the package is one JSON file in the user's cache folder, named by the hash of what determines it:
+claim, level, seed, code of the package, versions of its libraries. A run that completes removes its files. Claims of a
+user's file, a plugin or a notebook are not kept: nothing tells whether their code has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics.files.dependencies import are_current, dependencies
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
     hashed_name,
@@ -30,7 +29,6 @@ from snapdyn.dynamics.files.storage import (
     source_hash,
     write_record,
 )
-from snapdyn.dynamics.files.user_files import loaded_files
 from snapdyn.dynamics.kernels.compilation import cache_folder
 from snapdyn.validation.measured import SEED, Evidence, Measured
 from snapdyn.validation.pictures import Line, Map, Picture
@@ -57,7 +55,6 @@ class FinishedClaims:
         self._seed = seed
         self._written: set[Path] = set()
         self._folder: Path | None = None
-        self._known = dependencies()
         try:
             self._folder = output_folder(cache_folder() / "claims")
         except InputError:
@@ -92,16 +89,14 @@ class FinishedClaims:
             self.note(f"the stored result of {entry.id} is damaged and is computed again ({str(file)!r}: {error})")
             return None
         self._written.add(file)
-        return result if result.depends_on is not None and are_current(result.depends_on) else None
+        return result
 
     def add(self, result: ClaimResult) -> None:
         """Keep a finished claim. Faulty evidence is not kept, so that it is gathered again."""
         file = self._file(result.claim, result.evidence.level)
-        if file is None or result.fault or result.depends_on is None:
+        if file is None or result.fault:
             return
         self._written.add(file)
-        if result.claim.file and self._known:  # what this process has read, besides another one
-            result = dataclasses.replace(result, depends_on=self._known | result.depends_on)
         try:
             write_record(file, MEMBER, _body(result))
         except (InputError, OSError) as error:
@@ -119,18 +114,10 @@ class FinishedClaims:
                 file.unlink()
 
     def _file(self, entry: Claim, level: str) -> Path | None:
-        if self._folder is None:
+        of_package = entry.chapter and not entry.file
+        if self._folder is None or not of_package:
             return None
-        if entry.file and self._known is None:
-            return None
-        if entry.file:
-            # A user's claim may use what another one of the user's files registers.
-            loaded = sorted(loaded_files().values())
-        elif entry.chapter:  # a claim of the package
-            loaded = []
-        else:
-            return None  # made in a notebook or a script: nothing tells whether it has changed
-        facts = (entry.id, level, self._seed, source_hash(*ROOMS), sorted(library_versions().items()), loaded)
+        facts = (entry.id, level, self._seed, source_hash(*ROOMS), sorted(library_versions().items()))
         return self._folder / f"{hashed_name(facts)}.json"
 
     def _leave_out(self, why: str) -> None:
@@ -156,7 +143,7 @@ def encoded(result: ClaimResult) -> str:
 def _body(result: ClaimResult) -> str:
     evidence = dataclasses.asdict(result.evidence)
     facts = {"id": result.id, "verdict": result.verdict, "fault": result.fault, "seconds": result.seconds}
-    return json.dumps(facts | {"evidence": evidence, "depends_on": result.depends_on}, default=_plain)
+    return json.dumps(facts | {"evidence": evidence}, default=_plain)
 
 
 def decoded(text: str, entry: Claim) -> ClaimResult:
@@ -175,9 +162,7 @@ def _result(facts: dict[str, Any], entry: Claim) -> ClaimResult:
         verticals = tuple((label, x) for label, x in found["picture"]["verticals"])
         lines = _lines(found["picture"]["lines"])
         found["picture"] = Picture(**found["picture"] | {"lines": lines, "verticals": verticals})
-    return ClaimResult(
-        entry, Evidence(**found), facts["verdict"], facts["fault"], facts["seconds"], facts["depends_on"]
-    )
+    return ClaimResult(entry, Evidence(**found), facts["verdict"], facts["fault"], facts["seconds"])
 
 
 def _lines(lines: list[dict[str, Any]]) -> tuple[Line, ...]:

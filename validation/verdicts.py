@@ -9,7 +9,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial as partial_of
 from itertools import islice
-from pathlib import Path
 from pickle import PicklingError
 from types import FunctionType
 from typing import Any
@@ -19,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from snapdyn.core.errors import InputError, choice, instance as of_kind, optional_function, shown, whole
 from snapdyn.core.parallel import WorkerPool, startable
-from snapdyn.dynamics.files.dependencies import dependencies, watching
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims, task
@@ -84,8 +82,8 @@ def validate(
 
     Notes
     -----
-    Finished claims are kept on disk (`snapdyn.validation.store`) until the run is complete: after Ctrl-C the
-    next run takes them over, and its `notes` say how many.
+    Finished claims of the package are kept on disk (`snapdyn.validation.store`) until the run is complete: after
+    Ctrl-C the next run takes them over, and its `notes` say how many. Claims of your own are checked again.
     """
     with finished_claims(seed=whole("seed", seed, 0)) as finished:
         return checked(chosen_claims(only), level, progress, jobs, finished, seed)
@@ -176,20 +174,11 @@ def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:
     return ClaimResult(entry, *_judged(entry, level, seed))
 
 
-# Evidence, verdict, fault, seconds and dependencies of a claim, as another process sends them back.
-Judged = tuple[Evidence, Verdict, str, float, dict[str, str] | None]
+# Evidence, verdict, fault and seconds of a claim, as another process sends them back.
+Judged = tuple[Evidence, Verdict, str, float]
 
 
 def _judged(entry: Claim, level: str, seed: int) -> Judged:
-    """Judge a claim; of a claim of the package, the hash of the sources says what it depends on."""
-    if not entry.file:
-        return *_evidence_and_verdict(entry, level, seed), {}
-    with watching(Path(entry.file).absolute()):
-        judged = _evidence_and_verdict(entry, level, seed)
-    return *judged, dependencies()
-
-
-def _evidence_and_verdict(entry: Claim, level: str, seed: int) -> tuple[Evidence, Verdict, str, float]:
     started = time.perf_counter()
     evidence, trouble = Evidence(level=level, seed=seed), ""
     try:

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == INTERRUPTED:
         terminated = bool(set(received) - {signal.SIGINT})
         kept = f"{'terminated' if terminated else 'interrupted'}; what is finished is kept, no file is half written"
-        say(f"{kept}; validate, report and sweep go on from there when they are run again")
+        say(f"{kept}; validate, report and sweep go on from there when they are run again, but not with loaded code")
         return TERMINATED if terminated else INTERRUPTED
     return code or DONE
 

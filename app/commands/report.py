@@ -20,8 +20,8 @@ def report(
 ) -> int:
     """Check every claim, draw every figure, and write one self-contained page, DIR/index.html.
 
-    Exit code 1: a verdict is not the one in the register. Claims that an interrupted run finished are not checked
-    again.
+    Exit code 1: a verdict is not the one in the register. Claims of snapdyn that an interrupted run finished
+    are not checked again.
 
     Example: snapdyn report --out report
     """

@@ -24,7 +24,8 @@ def sweep(
 ) -> int:
     """Run a grid, list or random design of settings and write one dataset, and a diagram where the file asks for one.
 
-    Finished cells are kept in DIR/cells: the same command again runs what is missing. Exit code 1: some cells failed.
+    Finished cells are kept in DIR/cells: the same command again runs what is missing, and with code of your own all
+    cells. Exit code 1: some cells failed.
 
     Example: snapdyn sweep examples/sweep_rates.toml --out rates
 

@@ -44,8 +44,9 @@ def validate(
 
     A claim holds, is corrected (the printed statement fails, a corrected one holds), conditional (it holds
     under stated conditions), or refuted. Exit code 1: a verdict is not the one in the register, or a claim's
-    function raised an error. A run that was interrupted goes on where it stopped. A partial result is marked as
-    partial. It does not replace the file of a complete run but is written to NAME.partial.json.
+    function raised an error. A run that was interrupted goes on where it stopped; it checks claims of your own again.
+    A partial result is marked as partial. It does not replace the file of a complete run but is written to
+    NAME.partial.json.
 
     Example: snapdyn validate lemma6 --level full --json verdicts.json
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from snapdyn.core.errors import InputError, existing_file, shown_path
 from snapdyn.core.registry import Registry, registries
-from snapdyn.dynamics.files.dependencies import loading
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ _BEING_LOADED: list[str] = []
 def loaded_files() -> Mapping[Path, str]:
     """Files whose entries are registered: absolute path to the SHA-256 digest of the text that `load_file` ran.
 
-    A result that may depend on these files includes the digests in its hash, and keeps its `dependencies`.
+    What these files import and read is not known. A result that may depend on them is computed again in each run.
     """
     return MappingProxyType({path: loaded.digest for path, loaded in _LOADED.items() if loaded.is_in_use()})
 
@@ -78,8 +77,7 @@ def load_file(path: str | os.PathLike[str]) -> dict[str, list[str]]:
                     del registry[name]
         kept = {id(registry): set(registry) for registry in registries()}
         try:
-            with loading(file):
-                _run(code, file, os.fspath(path))
+            _run(code, file, os.fspath(path))
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"expected {shown_path(path)} to load, received {described(error, str(file))}; correct it"

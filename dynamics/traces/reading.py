@@ -488,7 +488,6 @@ def read_foreign(path: str | os.PathLike[str], names: Iterable[str], limit: floa
     """
     most_bytes = max(ALWAYS_FREE, free_memory() / 4)  # one copy in each process, and as much for what is built from it
     arguments = [os.path.abspath(path), repr(most_bytes), str(math.ceil(limit) + 1), *names]
-    sys.audit("open", arguments[0], "r", os.O_RDONLY)  # another process opens it (`dynamics.files.dependencies`)
     try:
         # -P: the modules beside the program are no top-level names.
         ended = subprocess.run(

@@ -374,8 +374,8 @@ def run_sweep(
 
     if loaded_code and (stored := sum(store.path(key).exists() for key in different)):
         warn(
-            f"{stored} of {len(different)} cells are there from an earlier run, and are computed again: their values "
-            "come from code that was loaded, which may have changed"
+            f"{stored} of {len(different)} cells are there from an earlier run, and are computed again: they depend on "
+            "code that was loaded, which may have changed"
         )
     waiting = [key for key in different if not take_over(key)]
     random.shuffle(waiting)

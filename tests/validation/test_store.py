@@ -2,18 +2,13 @@
 
 import dataclasses
 import math
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.files import dependencies
-from snapdyn.validation import ClaimResult, Line, Map, Picture, load_claims, validate
+from snapdyn.validation import CLAIMS, ClaimResult, Line, Map, Picture, load_claims, validate
 from snapdyn.validation.store import decoded, encoded
 from tests.validation.helpers import check, result_of
 
@@ -80,17 +75,21 @@ def test_a_stored_result_is_exact() -> None:
     assert bits(decoded(encoded(result), result.claim)) == bits(result)
 
 
+def load(file: Path, as_ours: bool = True) -> None:
+    """Load the three claims of a file; with `as_ours`, they look like claims of the package."""
+    load_claims(file)
+    for id_ in IDS if as_ours else ():
+        CLAIMS[id_] = dataclasses.replace(CLAIMS[id_], chapter="gradient", file="")
+
+
 @pytest.fixture
 def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with three claims, loaded; a cache folder and a log of this test."""
+    """A file with three claims that look like claims of the package; a cache folder and a log of this test."""
     file = tmp_path / "mine.py"
     file.write_text(FILE)
     monkeypatch.setenv("SNAPDYN_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("LOG", str(tmp_path / "log"))
-    # What other tests of this process have loaded is forgotten.
-    monkeypatch.setattr(dependencies, "_why_unknown", set())
-    monkeypatch.setattr(dependencies, "_seen", {})
-    load_claims(file)
+    load(file)
     return file
 
 
@@ -129,16 +128,22 @@ def test_an_interrupted_run_resumes(loaded: Path, monkeypatch: pytest.MonkeyPatc
     assert computed(loaded) == IDS
 
 
-def test_another_level_or_another_text_is_another_claim(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assert that neither another level nor a changed file takes over a stored result."""
+def test_another_level_or_seed_is_another_claim(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that neither another level nor another seed takes over a stored result."""
     interrupt(loaded, monkeypatch)
-    assert validate(IDS, level="full", jobs=1).notes == ()
+    for change in ({"level": "full"}, {"seed": 1}):
+        assert validate(IDS, jobs=1, **change).notes == ()
+        assert computed(loaded) == IDS
+
+
+def test_claims_of_a_file_are_not_kept(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Assert that claims of a user's file are checked again: a module that the file imports may have changed."""
+    for id_ in IDS:
+        del CLAIMS[id_]
+    load(loaded, as_ours=False)
+    assert interrupt(loaded, monkeypatch) == []
+    assert validate(IDS, jobs=1).notes == ()
     assert computed(loaded) == IDS
-    loaded.write_text(FILE.replace("1 / 3", "1 / 4"))
-    load_claims(loaded)
-    report = validate(IDS, jobs=1)
-    assert report.notes == ()
-    assert {result.checks[0].value for result in report.claims} == {0.25}
 
 
 def test_a_damaged_file_is_named_and_redone(loaded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +163,9 @@ def test_faulty_evidence_is_gathered_again(loaded: Path, monkeypatch: pytest.Mon
     loaded.write_text(
         FILE.replace('if os.environ.get("STOP")', 'if name == "first": 1 / 0\n        if os.environ.get("STOP")')
     )
-    load_claims(loaded)
+    for id_ in IDS:
+        del CLAIMS[id_]
+    load(loaded)
     assert len(interrupt(loaded, monkeypatch)) == 1
 
 
@@ -170,43 +177,3 @@ def test_without_a_writable_folder_the_run_goes_on(loaded: Path, monkeypatch: py
     (note,) = report.notes
     assert "cannot be written to" in note
     assert "SNAPDYN_CACHE" in note
-
-
-REGISTER = """
-title = "Own"
-about = "Own."
-files = ["own.py"]
-[chapters.own]
-title = "Own"
-claims = ["first", "second", "third"]
-"""
-
-
-@pytest.mark.slow
-def test_a_register_whose_law_has_changed(tmp_path: Path) -> None:
-    """Assert that an interrupted run is resumed only while modules, opened files and register.toml are as they were.
-
-    The statement of a changed law is refuted.
-    """
-    measured = "import law, numpy\n" + FILE.replace("1 / 3, at_most", 'law.value * numpy.loadtxt("scale.csv"), at_most')
-    texts = {"own.py": measured, "law.py": "value = 0.3", "scale.csv": "1.0", "register.toml": REGISTER}
-    for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    surroundings = os.environ | {"SNAPDYN_CACHE": str(tmp_path / "cache"), "LOG": str(tmp_path / "log")}
-
-    def run(**more: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "snapdyn", "validate", "--register", ".", "--jobs"]
-        number = "1" if more else "2"  # Ctrl-C in the third claim, after the others are stored
-        done = subprocess.run(
-            [*command, number], cwd=tmp_path, env=surroundings | more, capture_output=True, text=True, timeout=120
-        )
-        return done.returncode, " ".join(re.findall(r"resumed: \d of \d", done.stderr))
-
-    assert run(STOP="third")[0] == 130
-    assert run(STOP="third") == (130, "resumed: 2 of 3")
-    (tmp_path / "register.toml").write_text(REGISTER + "[symbols]\n")
-    assert run(STOP="third") == (130, "")
-    (tmp_path / "scale.csv").write_text("1.5")
-    assert run(STOP="third") == (130, "")
-    (tmp_path / "law.py").write_text("value = 1.5")
-    assert run() == (1, "")

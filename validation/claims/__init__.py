@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.core.errors import FORGOTTEN, InputError, file_path, list_of, shown, suggest
-from snapdyn.dynamics.files.dependencies import watching
 from snapdyn.dynamics.files.user_files import load_file, taken_back_on_failure
 from snapdyn.validation.register import CLAIMS, Claim, claim
 from snapdyn.validation.register_folder import OURS, Register, read_register, register_in_use, set_register
@@ -122,8 +121,7 @@ def use_register(path: str | os.PathLike[str]) -> Register:
     Traceback (most recent call last):
     snapdyn.core.errors.InputError: expected a folder with register.toml, received 'nowhere'; ...
     """
-    with watching():  # results depend on register.toml, too
-        register = read_register(file_path("path", path))
+    register = read_register(file_path("path", path))
     before, own = register_in_use(), dict(CLAIMS.own)
     set_register(register)  # it gives claims that are added their chapters
     try:
