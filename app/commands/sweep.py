@@ -39,8 +39,8 @@ def sweep(
     described = read_sweep(file)
     phase = described.phase
     if phase is not None:
-        nothing = [None] * math.prod(described.design.shape)
-        diagram(dataset_of(described, nothing, {}), phase.x, phase.y, phase.variable)
+        without_values = dataset_of(described, [None] * math.prod(described.design.shape), {})
+        diagram(without_values, phase.x, phase.y, phase.variable)
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)
     show_sweep(result)

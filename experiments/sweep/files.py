@@ -337,7 +337,9 @@ def read_sweep(path: Path) -> Sweep:
         One sentence with the section or key, what was expected, what was received, what to do.
     """
     values, source = read_toml(path), repr(str(path))
-    load_plugins(under(values, "system", "kind"), under(values, "sweep", "observables"))
+    named = under(values, "system", "kind"), under(values, "sweep", "observables")
+    design_model = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
+    load_plugins(*named)
     given = [name for name in KINDS if name in values]
     if len(given) != 1:
         raise InputError(
@@ -348,8 +350,8 @@ def read_sweep(path: Path) -> Sweep:
     of_cell = models(kind)
     whole_file: dict[str, Model] = {name: SweptSeeds if name == "sgd" else SweptSection for name in of_cell}
     required = ["sweep", *(name for name in of_cell if (kind, name) != (ODE, "classes"))]
-    whole_file["sweep"] = of_kind(DESIGNS, values.get("sweep"), f"[sweep] of {source}", "design")
-    file = read_sections(path, whole_file | {"phase": PhaseSection}, required, values)
+    whole_file |= {"sweep": design_model, "phase": PhaseSection}
+    file = read_sections(path, whole_file, required, values)
     sections = {name: values[name] for name in of_cell if name in values}
     design: GridSection = file["sweep"]
     whole_numbers = {}
@@ -365,7 +367,7 @@ def read_sweep(path: Path) -> Sweep:
         kind,
         sections,
         design.design_of(whole_numbers, seeds),
-        names_of(kind, design.observables, "classes" in sections, SYSTEMS.get(str(under(values, "system", "kind")))),
+        names_of(kind, design.observables, "classes" in sections, SYSTEMS.get(str(named[0]))),
         file.get("phase"),
     )
 
