@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import snapdyn
+from snapdyn.experiments.sweep.cells import Sweep
 from snapdyn.experiments.sweep.execution import run_sweep
-from snapdyn.experiments.sweep.files import Sweep, read_sweep
+from snapdyn.experiments.sweep.files import read_sweep
 
 CELLS = 1000
 SWEEP = f"""

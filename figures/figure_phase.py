@@ -15,8 +15,7 @@ from pydantic import Field
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.observables import ODE
-from snapdyn.experiments.sweep.execution import run_in_process
-from snapdyn.experiments.sweep.files import Sweep
+from snapdyn.experiments.sweep.cells import Sweep, run_in_process
 from snapdyn.figures.declaration import Whole, statement
 from snapdyn.figures.heat_maps import draw_diagram
 from snapdyn.figures.panels import fitting_columns, legend_above, letter_panels

@@ -37,8 +37,8 @@ from snapdyn.validation.claims.on_text import (
 if TYPE_CHECKING:
     import xarray
 
+    from snapdyn.experiments.sweep.cells import PhaseSection
     from snapdyn.experiments.sweep.execution import SweepResult
-    from snapdyn.experiments.sweep.files import PhaseSection
 
 LISTED = 12
 WIDTH = 100  # of tables about a text

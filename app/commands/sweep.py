@@ -32,7 +32,8 @@ def sweep(
     Example: snapdyn sweep examples/sweep_rates.toml --scheduler tcp://10.0.0.1:8786
     """
     from snapdyn.commands.summaries import draw_diagram, show_sweep
-    from snapdyn.experiments.sweep.execution import dataset_of, run_sweep
+    from snapdyn.experiments.sweep.cells import dataset_of
+    from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
     from snapdyn.figures.heat_maps import diagram
 

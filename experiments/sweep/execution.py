@@ -17,47 +17,30 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray
 
 from snapdyn.core.errors import InputError, whole
 from snapdyn.core.parallel import WorkerPool, cores, startable
 from snapdyn.core.registry import plugin_versions
-from snapdyn.dynamics import SYSTEMS, SequenceClasses, sgd
+from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.netcdf import write_netcdf
 from snapdyn.dynamics.files.storage import (
     DAMAGED,
     hashed_name,
     output_folder,
-    provenance,
     read_record,
     source_hash,
     write_record,
 )
 from snapdyn.dynamics.files.user_files import load_file, loaded_files
-from snapdyn.dynamics.observables import LADDER, OBSERVABLES, ODE, TRANSFORMER, Observable
+from snapdyn.dynamics.observables import OBSERVABLES, TRANSFORMER, Observable
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_run
-from snapdyn.experiments.run_sections import RunFailed, SGDSection, finished, run_for
-from snapdyn.experiments.sweep.columns import TIME, Values, chosen, declared_values, table
-from snapdyn.experiments.sweep.files import Cell, Sections, Sweep, load_plugins, section_of
-
-RECORDED_STEPS = 200  # of SGD, log-spaced, if the file has no record
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A cell's values, or the reason why it has none."""
-
-    number: int
-    values: Values | None = None
-    reason: str = ""
-    bad_input: bool = False  # whether the reason is bad input
-    run: TransformerRun | None = None
+from snapdyn.experiments.sweep.cells import FORMAT, Cell, Outcome, Sweep, dataset_of, load_plugins, outcome_of
+from snapdyn.experiments.sweep.columns import Values, chosen, declared_values
 
 
 def run_cell(
@@ -102,77 +85,6 @@ def run_cell(
         )
     load_plugins(cell.sections.get("system", {}).get("kind"), observables)
     return outcome_of(kind, observables, folder, cell)
-
-
-def outcome_of(kind: str, observables: Sequence[str], folder: Path, cell: Cell) -> Outcome:
-    """Run a cell here; the arguments are those of `run_cell`."""
-    try:
-        values, run = measured(kind, cell.sections, chosen(kind, observables), folder)
-        return Outcome(cell.number, values, run=run)
-    except Exception as error:
-        reason = str(error) if isinstance(error, (InputError, RunFailed)) else f"{type(error).__name__}: {error}"
-        return Outcome(cell.number, reason=" ".join(reason.split()), bad_input=isinstance(error, InputError))
-
-
-def run_in_process(sweep: Sweep) -> xarray.Dataset:
-    """Run the cells of a sweep one after the other, and keep nothing on disk; the table is that of `run_sweep`."""
-    outcomes = [outcome_of(sweep.kind, sweep.observables, sweep.folder, cell) for cell in sweep.cells()]
-    reasons = {outcome.number: outcome.reason for outcome in outcomes if outcome.values is None}
-    return dataset_of(sweep, [outcome.values for outcome in outcomes], reasons)
-
-
-def measured(
-    kind: str, sections: Sections, observables: Sequence[Observable], folder: Path
-) -> tuple[Values, TransformerRun | None]:
-    """Run a cell; return its values, and the run if it is a transformer's.
-
-    Raises
-    ------
-    InputError
-        The cell cannot be built, or an observable has another value than it declares.
-    RunFailed
-        The run did not reach its end.
-    """
-    found = _run(kind, sections, observables, folder)
-    read = {each.name: each.values(found) for each in observables}
-    plain = {name: value.tolist() if hasattr(value, "tolist") else value for name, value in read.items()}
-    try:
-        values = declared_values(observables, plain)
-    except ValueError as error:
-        raise InputError(f"{error}; correct the observable") from error
-    return values, found if kind == TRANSFORMER else None
-
-
-@lru_cache(maxsize=8)
-def _classes(kind: str, text: str, folder: Path) -> SequenceClasses:
-    classes: SequenceClasses = section_of(kind, "classes", json.loads(text)).build(folder)
-    return classes
-
-
-def _run(kind: str, sections: Sections, observables: Sequence[Observable], folder: Path) -> Any:
-    """Run a cell; the result is what its observables measure."""
-    of_cell = {name: section_of(kind, name, values) for name, values in sections.items()}
-    if kind == TRANSFORMER:
-        return of_cell["transformer"].train(folder)
-    classes = _classes(kind, json.dumps(sections["classes"]), folder) if "classes" in sections else None
-    if kind == ODE:
-        return run_for(observables, of_cell["system"], of_cell["run"], classes)
-    assert classes is not None  # the file has them, or is refused
-    if kind == LADDER:
-        return of_cell["ladder"].compute(classes)
-    sgd_section: SGDSection = of_cell["sgd"]
-    settings, record = sgd_section.settings(), sgd_section.record
-    transition = any(each.needs_transition for each in observables)
-    if transition and settings["residual"]:
-        raise InputError(
-            "expected no residual with the observable transition_time of SGD, received residual = true; leave one out"
-        )
-    if record is None:
-        record = np.union1d([0], np.geomspace(1, sgd_section.steps, RECORDED_STEPS).round().astype(int)).tolist()
-    decoder = transition or any(each.needs_decoder for each in observables)
-    (seed,) = sgd_section.seed_list()
-    settings |= {"seed": seed, "record": record, "save_decoder": decoder}
-    return finished(sgd(classes, sgd_section.eta_Y, sgd_section.eta_Z, sgd_section.steps, **settings))
 
 
 # What a cell can run: all rooms below the figures, and the checks of input.
@@ -261,9 +173,7 @@ class Cells:
         return self.runs / f"{key}.nc"
 
 
-FORMAT = "snapdyn sweep 1"
 CELL_FORMAT = 1
-NOT_RUN = "not run yet"
 # Errors of lost workers, by the name of their class or of a base class: dask is an extra and cannot be imported here.
 LOST = {
     "BrokenProcessPool": "a worker process died, perhaps because the memory was too small for so many --jobs",
@@ -416,30 +326,6 @@ def run_sweep(
         missing=values.count(None) - len(failures),
         seconds=time.perf_counter() - started,
         stopped=stopped,
-    )
-
-
-def dataset_of(sweep: Sweep, values: Sequence[Values | None], reasons: Mapping[int, str]) -> xarray.Dataset:
-    """Build the dataset from the values of every cell, in the order of the design.
-
-    The dataset is the `table` of the design; `failure` says why a cell has no values, and the attributes say what was
-    run.
-    """
-    time = replace(TIME, unit="SGD steps") if sweep.kind == TRANSFORMER else TIME
-    columns = [time if each is TIME else each for each in chosen(sweep.kind, sweep.observables)]
-    dataset = table(sweep.design, values, columns)
-    missing = {number: NOT_RUN for number, of_cell in enumerate(values) if of_cell is None} | dict(reasons)
-    failure = np.array([missing.get(number, "") for number in range(len(values))], dtype=object)
-    dims = tuple(axis.name for axis in sweep.design.axes)
-    dataset["failure"] = (dims, failure.reshape(sweep.design.shape), {"long_name": "why a cell has no values"})
-    return dataset.assign_attrs(
-        name=sweep.name,
-        kind=sweep.kind,
-        settings=json.dumps(sweep.sections, sort_keys=True),
-        observables=json.dumps(sweep.observables),
-        finished=f"{len(values) - len(missing)} of {len(values)} cells",
-        provenance=json.dumps(provenance(), sort_keys=True),
-        format=FORMAT,
     )
 
 

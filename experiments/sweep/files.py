@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -15,22 +11,18 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from snapdyn.core.errors import InputError, positive, shown, shown_path, suggest, unknown_name
+from snapdyn.core.errors import InputError, positive, shown, suggest, unknown_name
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.observables import (
     LADDER,
-    OBSERVABLES,
     ODE,
     SGD,
     TRANSFORMER,
-    declare_own_observables,
 )
-from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.experiments import run_sections
-from snapdyn.experiments.class_sections import CLASSES
-from snapdyn.experiments.run_sections import RUN, system_models
+from snapdyn.experiments.sweep.cells import PhaseSection, Sweep, load_plugins, models
 from snapdyn.experiments.sweep.columns import all_observables, names_of
-from snapdyn.experiments.toml_files import Model, Section, checked_sections, of_kind, read_sections, read_toml, under
+from snapdyn.experiments.toml_files import Model, Section, of_kind, read_sections, read_toml, under
 from snapdyn.validation.grid import MOST_CELLS, Design, Value, design_of
 
 SEED = "sgd.seed"
@@ -185,16 +177,6 @@ def _dotted(entry: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield name, value
 
 
-class PhaseSection(Section):
-    """[phase]: the diagram to draw of the result."""
-
-    x: str
-    y: str
-    variable: str
-    width: float | None = Field(None, gt=0)
-    style: str | None = None
-
-
 class SweptSection(Section, extra="allow"):
     """A section of a cell, whose keys are checked with the values of each cell."""
 
@@ -206,120 +188,6 @@ class SweptSeeds(run_sections.SeedsSection, extra="allow"):
 DESIGNS: Model = {"grid": GridSection, "list": ListSection, "random": RandomSection}
 # Kind of cell by the section that says what a cell runs.
 KINDS = {"system": ODE, "sgd": SGD, "ladder": LADDER, "transformer": TRANSFORMER}
-
-
-Sections = dict[str, dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell as sent to a worker: its number in the design, its parameters, and the checked values of its sections.
-
-    Cells that run the same have the same `identity`: it has these values and the hash of each file that they name.
-    """
-
-    number: int
-    parameters: dict[str, Value]
-    sections: Sections
-    identity: str
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """A file for `snapdyn sweep`; paths inside it are relative to `folder`."""
-
-    name: str
-    folder: Path
-    kind: str
-    sections: Sections
-    design: Design
-    observables: tuple[str, ...]
-    phase: PhaseSection | None
-
-    def cells(self) -> Iterator[Cell]:
-        """Yield the cells in the order of the design; a section is checked once for each set of its values.
-
-        Raises
-        ------
-        InputError
-            A value of the wrong type for its key, or a file that cannot be read.
-        """
-        known: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
-        for number, parameters in enumerate(self.design.cells()):
-            sections, identities = {}, []
-            for name, values in self.sections.items():
-                changes = {
-                    key.partition(".")[2]: value for key, value in parameters.items() if key.startswith(f"{name}.")
-                }
-                # 1, 1.0 and true are equal, but only one of them may be right.
-                made_of = (name, *((key, type(value), value) for key, value in changes.items()))
-                if made_of not in known:
-                    known[made_of] = self._checked(name, changed(values, changes))
-                sections[name], identity = known[made_of]
-                identities.append(f"{name} {identity}")
-            yield Cell(number, parameters, sections, "\n".join(sorted(identities)))
-
-    def _checked(self, name: str, values: dict[str, Any]) -> tuple[dict[str, Any], str]:
-        """Checked values of a section, and its identity: these, followed by the hash of each file that it names."""
-        if name == "sgd":
-            values = values | {"seeds": [values["seed"]]}
-            del values["seed"]
-        section = checked_sections({name: values}, {name: models(self.kind)[name]}, (name,), f"{self.name}.toml")[name]
-        try:
-            files = [
-                file
-                for path in section.files(self.folder)
-                for file in (sorted(path.rglob("*")) if os.path.isdir(path) else [path])
-                if not file.is_dir()
-            ]
-            digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in files]
-        except OSError as error:
-            raise InputError(
-                f"expected a file that can be read, received {shown_path(error.filename)} ({error.strerror}); check "
-                "the path"
-            ) from error
-        found = section.model_dump()
-        return found, " ".join([json.dumps(found, sort_keys=True), *digests])
-
-
-def changed(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a section with these changes; "optimizer.beta2" is the key beta2 of the table optimizer.
-
-    A text in place of the table is the name that the table would have: optimizer = "adam".
-    """
-    for key, value in changes.items():
-        outer, _, inner = key.partition(".")
-        table = values.get(outer, {})
-        if inner and isinstance(table, str | dict):
-            key, value = outer, changed({"name": table} if isinstance(table, str) else table, {inner: value})
-        values = values | {key: value}
-    return values
-
-
-def models(kind: str) -> dict[str, Model]:
-    """Model of each section of a cell."""
-    if kind == TRANSFORMER:
-        return {"transformer": run_sections.TRANSFORMER}
-    own: dict[str, dict[str, Model]] = {
-        ODE: {"system": system_models(), "run": RUN},
-        SGD: {"sgd": run_sections.SGD},
-        LADDER: {"ladder": run_sections.LADDER},
-    }
-    return {"classes": CLASSES, **own[kind]}
-
-
-def section_of(kind: str, name: str, values: dict[str, Any]) -> Any:
-    """The section of a cell, whose values `Sweep.cells` has checked."""
-    return of_kind(models(kind)[name], values, name).model_construct(**values)
-
-
-def load_plugins(system: Any, observables: Any) -> None:
-    """Import the plugins that a sweep names: its kind of system, which may bring observables, and its observables."""
-    SYSTEMS.load_named([system])
-    for known in SYSTEMS.values():
-        if issubclass(known, OwnSystem):
-            declare_own_observables(known())
-    OBSERVABLES.load_named(observables if isinstance(observables, (list, tuple)) else [])
 
 
 def reserved_names() -> frozenset[str]:

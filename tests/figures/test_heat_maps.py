@@ -27,7 +27,8 @@ from snapdyn.dynamics import (
     single_common_token,
     syn_small,
 )
-from snapdyn.experiments.sweep.execution import run_in_process, run_sweep
+from snapdyn.experiments.sweep.cells import run_in_process
+from snapdyn.experiments.sweep.execution import run_sweep
 from snapdyn.figures import FIGURES, plot
 from snapdyn.figures.figure_phase import EXCESS, PANELS, SNAPS
 from snapdyn.figures.heat_maps import diagram as diagram_of, draw

@@ -14,8 +14,8 @@ import xarray
 import snapdyn
 from snapdyn.dynamics.files.storage import source_hash
 from snapdyn.dynamics.observables import OBSERVABLES
+from snapdyn.experiments.sweep.cells import Cell
 from snapdyn.experiments.sweep.execution import SOURCES, run_cell
-from snapdyn.experiments.sweep.files import Cell
 from snapdyn.validation import ladder
 from tests.experiments.sweep.helpers import GOOD, GRID, dataset, kept, swept
 
