@@ -14,7 +14,7 @@ from snapdyn.explorer.sliders import Settings
 CASES = {
     "K = 10": Settings(eta_Z=0.5),
     "K = 10, V = 10^6, eta_Z/eta_Y = 100": Settings(vocab_size=10**6, eta_Z=100.0),
-    "K = 1000, eta_Z/eta_Y = 1": Settings(num_classes=1000, vocab_size=10**6, eta_Z=1.0),
+    "K = 500, eta_Z/eta_Y = 1": Settings(num_classes=500, vocab_size=10**6, eta_Z=1.0),
     "K = 10, T-1 = 1000": Settings(eta_Z=0.5, seq_len=1000),
     "K = 100, eta_Z/eta_Y = 10, T-1 = 1000": Settings(num_classes=100, eta_Z=10.0, seq_len=1000),
 }

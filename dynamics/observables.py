@@ -268,7 +268,17 @@ def _growth_on_support(run: Any) -> Floats:
 
 
 def _of_decoder(run: Any) -> ClassLogits:
+    if "kind" in run.parameters:  # an output stands for many
+        raise InputError(
+            "expected a run with all outputs of the decoder, received that of one class (`of_class`); read it of the "
+            "whole run"
+        )
     return class_logits(run.require_classes(), run.attention_entries, *run.require_decoder())
+
+
+def decoder_speed(run: Any) -> Floats:
+    """The speed gamma_n of each class, (N, S), from a saved decoder with all its outputs."""
+    return _of_decoder(run).speed
 
 
 def _spurious_attention(run: Any) -> Floats:
@@ -405,7 +415,7 @@ OBSERVABLES: Registry[Observable] = Registry(
             cells=(),
         ),
         Observable("class_loss", "loss of a class", "nats", lambda run: np.log1p(_of_decoder(run).odds), OF_CLASS, ()),
-        Observable("speed", r"speed $\gamma_n$", "1", lambda run: _of_decoder(run).speed, OF_CLASS, ()),
+        Observable("speed", r"speed $\gamma_n$", "1", lambda run: run.speed(), OF_CLASS, ()),
     ],
 )
 """Every observable by name. `snapdyn.validation.phases` declares those that need closed forms or a ladder."""

@@ -7,14 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from snapdyn import analytic
 from snapdyn.core.errors import InputError, whole
-from snapdyn.dynamics import FiniteLengthMeanField, MeanField, Trajectory, descend, integrate, log_times
+from snapdyn.dynamics import (
+    FiniteLengthMeanField,
+    MeanField,
+    ModifiedDecoder,
+    SymmetricClasses,
+    System,
+    Trajectory,
+    descend,
+    integrate,
+    log_times,
+)
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.observables import speed_of_kind
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
-from snapdyn.dynamics.trajectories.run_parts import numbers_of_outputs
 from snapdyn.explorer.sliders import OwnSettings, Settings
 from snapdyn.validation import InstanceReport, check
 
@@ -31,7 +40,7 @@ MOST_CLASSES_AT_ONCE, MOST_CLASSES_CHECKED = 20, 100  # of verdicts after every 
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of one class over time; all classes are alike.
+    """Curves of one class over time.
 
     Attributes
     ----------
@@ -39,8 +48,8 @@ class Curves:
         Time in batch-size-1 steps, from t*/100 to 100 t0, equal steps of ln t; with a rule such as Adam, numbers of
         updates from 1 to 40/eta_Y.
     attention : dict of (N,) arrays
-        Attention c_n[l] of infinitely long sequences to the "common" token, the "dominant" distinct token, and all
-        19 "other" distinct tokens together; they sum to 1.
+        Attention c_n[l] of infinitely long sequences to the "common" tokens, the "dominant" distinct token, and all
+        "other" distinct tokens together; they sum to 1.
     attention_modified : dict of (N,) arrays
         Attention to the same tokens under the modified decoder, Eq. (10) of Theorem 1 with the exact beta.
     gamma : (N,) array
@@ -84,30 +93,36 @@ class Curves:
         }
 
 
-def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
-    """Integrate the mean field of the settings, reduced by symmetry, and evaluate the closed forms at the same times.
+def compute_curves(settings: Settings | OwnSettings, n: int = 0, num_times: int = NUM_TIMES) -> Curves:
+    """Integrate the mean field and the modified decoder of the settings, and read class n.
 
     With a rule such as Adam, make its mean map instead: its updates with the mean gradient.
 
     Parameters
     ----------
-    settings : Settings
+    settings : Settings or OwnSettings
+    n : int
+        A class with a distinct token. The dominant one is its distinct token of largest probability. Classes of the
+        sliders are all alike, and class 0 is read.
     num_times : int
         N, at least 2.
 
     Returns
     -------
     Curves
+        Where the modified decoder does not cover the classes, its curves are NaN, and the note says why. The relative
+        gain is that of the dominant token over the next distinct one; NaN where there is none.
 
     Raises
     ------
     InputError
-        Finite sequences that are too short for the second-order correction, or a run that failed.
+        The class has no distinct token; finite sequences that are too short for the second-order correction; or a run
+        that failed.
 
     Notes
     -----
-    Values that stay equal share one entry of the state, which has 11 entries whatever K and V. Finite sequences add the
-    second-order correction of `FiniteLengthMeanField`.
+    Of classes that are all alike, values that stay equal share one entry of the state, which has 11 entries whatever K
+    and V. Finite sequences add the second-order correction of `FiniteLengthMeanField`.
 
     Examples
     --------
@@ -118,32 +133,48 @@ def compute_curves(settings: Settings, num_times: int = NUM_TIMES) -> Curves:
     (56.4, 4.5)
     """
     num_times = whole("num_times", num_times, 2)
-    s = settings
-    K, V = s.num_classes, s.vocab_size
-    marks = {kind: float(analytic.transition_time(K, V, s.eta_Y, kind)) for kind in ("start", "peak", "end")}
-    if s.has_rule:
-        run, note = _run_of_rule(s, num_times), ""
-        t, marks = run.t, {}
-    else:
-        t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
-        run, note = _run(s, t)
-    one = run.of_class(0)
-    dominant, other = s.distinct_probabilities
-    orbit = analytic.single_common_token_orbit(
-        t, one.require_classes().P.data[1:], s.common_probability, K, V, s.eta_Y, s.eta_Z
-    )
-    entries, decoder = one.attention_entries, one.require_decoder()
-    shown = np.nan if s.has_rule else 1.0  # the theory is that of gradient descent
+    s, classes = settings, settings.classes
+    distinct = classes.distinct_tokens(n)
+    if distinct.size == 0:
+        raise InputError(f"expected a class with a distinct token, received class {n}, which has none; choose another")
+    K, V, prior = classes.num_classes, classes.vocab_size, float(classes.prior[n])
+    marks = {kind: float(analytic.transition_time(K, V, s.eta_Y, kind, prior)) for kind in ("start", "peak", "end")}
+    t = log_times(marks["peak"] / 100, 100 * marks["end"], num_times)
+    system: MeanField = MeanField(classes, s.eta_Y, s.eta_Z)
+    if s.seq_len is not None:
+        system = FiniteLengthMeanField(classes, s.eta_Y, s.eta_Z, s.seq_len)
+    run, note = (_run_of_rule(s, num_times), "") if s.has_rule else _run(system, t)
+    one = _of_class(run)
+    P = one.require_classes().P[[n]]
+    tokens, probability = P.indices, dict(zip(P.indices.tolist(), P.data.tolist(), strict=True))
+    dominant, *others = sorted(distinct.tolist(), key=lambda token: -probability[token])
+    groups = {
+        "common": ~np.isin(tokens, distinct),
+        "dominant": tokens == dominant,
+        "other": np.isin(tokens, distinct) & (tokens != dominant),
+    }
+    nothing = np.full(run.t.size, np.nan)
+    attention_modified, gamma_modified = dict.fromkeys(groups, nothing), nothing
+    if not s.has_rule:  # the theory is that of gradient descent
+        try:
+            theory, _ = _run(ModifiedDecoder(classes, s.eta_Y, s.eta_Z), t)
+            attention_modified = _attention(_of_class(theory), n, groups)
+            gamma_modified = np.asarray(analytic.gamma(prior * t, s.eta_Y, V, 1))
+        except InputError as error:
+            note = f"The modified decoder does not cover these classes, so its dashed lines are left out: {error}"
+    gain = np.array([nothing, nothing])
+    if others:
+        at_start = (probability[dominant] / probability[others[0]]) ** 2 - 1
+        gain = np.array([one.relative_gain(n, dominant, others[0]), at_start * one.growth_factor(n, dominant)])
     return Curves(
-        t=t,
-        attention=_attention(one, one.z_support),
-        attention_modified=_attention(one, shown * np.column_stack([orbit.z_common, orbit.z_distinct])),
-        gamma=speed_of_kind(entries, decoder.Y, numbers_of_outputs(s.classes, 0))[:, 0],
-        gamma_modified=shown * np.asarray(analytic.gamma(t, s.eta_Y, V, K)),
-        relative_gain=one.relative_gain(0, 1, 2),
-        relative_gain_theorem3=shown
-        * np.asarray(analytic.relative_gain((dominant / other) ** 2 - 1, one.z_support[:, 1])),
-        marks=marks,
+        t=run.t,
+        attention=_attention(one, n, groups),
+        attention_modified=attention_modified,
+        gamma=one.observable("speed")[:, n],
+        gamma_modified=gamma_modified,
+        relative_gain=gain[0],
+        relative_gain_theorem3=nothing if s.has_rule else gain[1],
+        marks={} if s.has_rule else marks,
         note=note,
         evaluations=int(run.stats["evaluations"]),
     )
@@ -184,21 +215,20 @@ def verdicts(settings: Settings | OwnSettings, every: bool = False) -> InstanceR
     return check(s.classes, s.eta_Y, s.eta_Z, only=only, seq_len=s.seq_len, optimizer=s.rule)
 
 
-def _run(s: Settings, t: Floats) -> tuple[Trajectory, str]:
-    """The mean field of the settings, and where it is not valid."""
-    # Explicit methods: "auto" may choose CVODE, which does not run on the quotient.
-    system = MeanField(s.classes, s.eta_Y, s.eta_Z)
-    if s.seq_len is not None:
-        system = FiniteLengthMeanField(s.classes, s.eta_Y, s.eta_Z, s.seq_len)
+def _run(system: System, t: Floats) -> tuple[Trajectory, str]:
+    """The run of a system, and where it is not valid."""
+    # Explicit methods on symmetric classes: "auto" may choose CVODE, which does not run on the quotient.
+    alike, with_decoder = isinstance(system.classes, SymmetricClasses), not isinstance(system, ModifiedDecoder)
+    method = "compiled" if alike else "auto"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ExpansionWarning)
-        run = integrate(system, t, "compiled", save_decoder=True, reduce=True, rtol=RTOL, atol=ATOL)
+        run = integrate(system, t, method, RTOL, ATOL, save_decoder=with_decoder, reduce=alike or "auto")
     if not run.success:
         raise InputError(f"expected a run to t = {t[-1]:.4g}, received {run.message}; choose slower attention")
     return run, " ".join(str(each.message) for each in caught if issubclass(each.category, ExpansionWarning))
 
 
-def _run_of_rule(s: Settings, num_times: int) -> Trajectory:
+def _run_of_rule(s: Settings | OwnSettings, num_times: int) -> Trajectory:
     """The mean map of the rule of the settings."""
     updates = max(num_times, round(UPDATES_OF_RULE / s.eta_Y))
     record = np.unique(np.geomspace(1, updates, num_times).round().astype(int))
@@ -210,7 +240,12 @@ def _run_of_rule(s: Settings, num_times: int) -> Trajectory:
     return run
 
 
-def _attention(one: Trajectory, z: Floats) -> dict[str, Floats]:
-    """Attention of one class from the logits z (N, 1 + NUM_DISTINCT) of its tokens, (N,) each."""
-    entries = one.require_classes().attention_from_support(z)
-    return {"common": entries[:, 0], "dominant": entries[:, 1], "other": entries[:, 2:].sum(axis=1)}
+def _of_class(run: Trajectory) -> Trajectory:
+    """The run as class 0 of symmetric classes sees it, which needs nothing of the size of all classes, else the run."""
+    return run.of_class(0) if isinstance(run.classes, SymmetricClasses) else run
+
+
+def _attention(run: Trajectory, n: int, groups: Mapping[str, NDArray[np.bool_]]) -> dict[str, Floats]:
+    """Attention of class n to each group of its tokens, (N,) each."""
+    entries = slice(*run.require_classes().P.indptr[n : n + 2])
+    return {name: run.attention_entries[:, entries][:, group].sum(axis=1) for name, group in groups.items()}

@@ -17,7 +17,6 @@ def _():
     from snapdyn.core.errors import InputError
     from snapdyn.explorer.curves import MOST_CLASSES_AT_ONCE, compute_curves, verdicts
     from snapdyn.explorer.drawing import png
-    from snapdyn.explorer.own_curves import curves_of_class
     from snapdyn.explorer.sliders import STEPS, OwnSettings, Settings, nearest, overlap_steps, reachable_overlaps
 
     def alert(sentence):
@@ -28,7 +27,7 @@ def _():
     own = OwnSettings.read(Path(_file)) if _file else None
     return (
         InputError, MOST_CLASSES_AT_ONCE, OwnSettings, STEPS, Settings, alert, b64encode, compute_curves,
-        curves_of_class, mo, nearest, overlap_steps, own, perf_counter, png, reachable_overlaps, verdicts,
+        mo, nearest, overlap_steps, own, perf_counter, png, reachable_overlaps, verdicts,
     )  # fmt: skip
 
 
@@ -94,7 +93,7 @@ def _(common_probability, get_overlap, mo, nearest, overlap_steps, set_overlap):
 
 @app.cell(hide_code=True)
 def _(
-    InputError, OwnSettings, Settings, beta1, beta2, common_probability, compute_curves, curves_of_class, epsilon,
+    InputError, OwnSettings, Settings, beta1, beta2, common_probability, compute_curves, epsilon,
     eta_Y, eta_Z, infinite, num_classes, optimizer, overlap, own, perf_counter, seq_len, shown_class, vocab_size,
 ):  # fmt: skip
     _started = perf_counter()
@@ -102,7 +101,7 @@ def _(
     try:
         if own:
             settings = OwnSettings(own.classes, eta_Y.value, eta_Z.value)
-            curves = curves_of_class(settings, shown_class.value)
+            curves = compute_curves(settings, shown_class.value)
         else:
             settings = Settings(
                 num_classes.value,

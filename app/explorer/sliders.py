@@ -18,7 +18,7 @@ from snapdyn.experiments.run_files import CheckSection, read_check
 NUM_DISTINCT = 20  # distinct tokens per class: a dominant one and 19 of equal probability
 # Within these, a run takes less than 100 ms (benchmarks/test_explorer.py): the number of evaluations grows like
 # K eta_Z/eta_Y, and with finite sequences the search for symmetries grows like K^2.
-MOST_CLASSES, MOST_CLASSES_OF_FINITE_SEQUENCES, MOST_CLASSES_OF_RULES = 1000, 100, 20
+MOST_CLASSES, MOST_CLASSES_OF_FINITE_SEQUENCES, MOST_CLASSES_OF_RULES = 500, 100, 20
 FASTEST_ATTENTION = 1e3  # K eta_Z/eta_Y
 LEAST_SHARE = 1e-3  # of the common token, and of all distinct tokens
 
@@ -68,7 +68,7 @@ class Settings:
     Attributes
     ----------
     num_classes : int
-        K, from 2 to 1000, at most 100 with a finite `seq_len`; uniform priors.
+        K, from 2 to 500, at most 100 with a finite `seq_len`; uniform priors.
     vocab_size : int
         V, number of outputs of the decoder, at least 4 and at least K.
     common_probability : float
@@ -204,7 +204,7 @@ def _share(common_probability: float) -> float:
 
 
 STEPS: dict[str, tuple[float, ...]] = {
-    "num_classes": (2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500, 1000),
+    "num_classes": (2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 200, 500),
     "vocab_size": (10, 20, 34, 50, 100, 200, 500, 1000, 2000, 5000, 10**4, 10**5, 10**6),
     "common_probability": (0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
     "eta_Y": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0),

@@ -22,6 +22,7 @@ from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.observables import (
     OBSERVABLES,
     STEPS,
+    decoder_speed,
     entropy_of,
     entry_of,
     peak_times,
@@ -583,7 +584,7 @@ class Trajectory:
                 "residual=False"
             )
         if self.representatives is None or "kind" in self.parameters:
-            return peak_times(self.t, self._speed())
+            return peak_times(self.t, self.speed())
         classes = self._symmetric_classes()
         classes.require_all()
         of_query = [
@@ -591,21 +592,15 @@ class Trajectory:
         ]
         return np.tile(np.concatenate(of_query), classes.num_queries)
 
-    def _speed(self) -> Floats:
-        """The measured speed gamma_n of each class, (N, S)."""
+    def speed(self) -> Floats:
+        """The measured speed gamma_n = w_n[n] (1 - alpha_n[n]) of each class, (N, S); InputError without a decoder."""
         classes, made = self.require_classes(), self._quantities["speed"]
         if made is not None:
             speed: Floats = made()
             return speed
         if "h" in self.extra:
             return speed_of_visits(self.extra["h"], classes.vocab_size)
-        if "kind" in self.parameters:  # the decoder has not all outputs
-            raise InputError(
-                "expected a run with all outputs of the decoder, received that of one class (`of_class`) from a copy "
-                "or a file; read the transition of the whole run"
-            )
-        self.require_decoder()  # says what to do
-        return np.asarray(OBSERVABLES["speed"].values(self))
+        return decoder_speed(self)
 
     def of_class(self, kind: int = 0) -> Trajectory:
         """The run as one class of a kind sees it, for any number of symmetric classes.
@@ -675,7 +670,7 @@ class Trajectory:
         )
 
     def _speed_of_class(self, n: int) -> Floats:
-        return self._speed()[:, [n]]
+        return self.speed()[:, [n]]
 
     def _speed_of_kind(self, kind: int, attention: Floats) -> Floats:
         """The measured speed gamma_n of a class of a kind, (N, 1), from representatives."""

@@ -1,6 +1,7 @@
-"""Curves of the explorer against runs of all classes, limits and closed forms; the table of answers."""
+"""Curves of the explorer against runs of all classes, limits and closed forms; own classes; the table of answers."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,8 +9,9 @@ import pytest
 import snapdyn as sd
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning
-from snapdyn.explorer.curves import QUICK_CLAIMS, compute_curves, verdicts
-from snapdyn.explorer.sliders import Settings
+from snapdyn.explorer.curves import QUICK_CLAIMS, RTOL, compute_curves, verdicts
+from snapdyn.explorer.sliders import OwnSettings, Settings
+from tests.helpers import EXAMPLES
 
 PIXEL = 1 / 500  # of the height of a panel
 SMALL = Settings(num_classes=3, vocab_size=8, common_probability=0.3, overlap=0.5, eta_Y=2.0, eta_Z=3.0)
@@ -24,7 +26,7 @@ def of_all_classes(system: type[sd.System], t: np.ndarray, **options: bool) -> s
 
 def test_curves_are_those_of_all_classes() -> None:
     """Assert attention under both systems, gamma by its definition w_n[n] (1 - alpha_n[n]), and the relative gain."""
-    curves = compute_curves(SMALL, 40)
+    curves = compute_curves(SMALL, num_times=40)
     run = of_all_classes(sd.MeanField, curves.t, save_decoder=True)
     modified = of_all_classes(sd.ModifiedDecoder, curves.t)
     for shares, c in ((curves.attention, run.attention[:, 0]), (curves.attention_modified, modified.attention[:, 0])):
@@ -65,7 +67,7 @@ def test_finite_sequences_that_are_too_short() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        Settings(num_classes=1000, vocab_size=10**6, eta_Z=0.01),
+        Settings(num_classes=500, vocab_size=10**6, eta_Z=0.01),
         Settings(num_classes=10, eta_Z=50.0, seq_len=10**5),  # the default method would choose CVODE here
     ],
 )
@@ -83,7 +85,7 @@ def test_runs_are_on_the_quotient(settings: Settings) -> None:
 def test_curves_of_a_rule_are_training_on_the_expectation(optimizer: str) -> None:
     """Assert attention and loss-free gain of `sgd` without batches; no times and no theory of gradient descent."""
     settings = Settings(3, 8, 0.3, 0.5, 0.1, 0.1, None, optimizer, 0.99, 0.8, 1e-3)
-    curves = compute_curves(settings, 40)
+    curves = compute_curves(settings, num_times=40)
     classes = sd.SequenceClasses(settings.classes.P, settings.classes.query, vocab_size=8)
     rule = sd.Adam(0.8, 0.99, 1e-3) if optimizer == "adam" else optimizer
     run = sd.sgd(classes, 0.1, 0.1, 400, None, optimizer=rule, record=curves.t.astype(int))
@@ -108,3 +110,50 @@ def test_verdicts_are_those_of_check() -> None:
     assert report.to_json() == expected.to_json()
     with pytest.raises(InputError, match="at most 100 classes to check statements on, received 200"):
         verdicts(Settings(num_classes=200), every=True)
+
+
+SYMMETRIC = Settings(num_classes=4, vocab_size=100, eta_Z=0.5)
+
+
+def table(settings: Settings) -> OwnSettings:
+    """The classes of the sliders as a table that says nothing of its symmetry."""
+    classes = settings.classes
+    P = sd.SequenceClasses(classes.P.toarray(), classes.query, classes.next_token, vocab_size=classes.vocab_size)
+    return OwnSettings(P, settings.eta_Y, settings.eta_Z)
+
+
+def test_a_table_has_the_curves_of_its_symmetric_classes() -> None:
+    """Assert every curve and the times, and attention under the modified decoder against its quadrature."""
+    own, symmetric = compute_curves(table(SYMMETRIC), 2), compute_curves(SYMMETRIC)
+    np.testing.assert_array_equal(own.t, symmetric.t)
+    assert own.marks == pytest.approx(symmetric.marks)
+    tolerance = {"rtol": 100 * RTOL, "atol": 100 * RTOL}
+    for name, values in symmetric.named.items():
+        np.testing.assert_allclose(own.named[name], values, **tolerance, err_msg=name)
+    faster = compute_curves(table(replace(SYMMETRIC, eta_Z=1.0)), 2)
+    assert not any(np.allclose(faster.named[name], symmetric.named[name], **tolerance) for name in faster.attention)
+
+
+def test_classes_and_rates_are_those_of_the_file() -> None:
+    """Assert classes, rates and verdicts of the example, its unequal priors, and a class of one distinct token."""
+    own = OwnSettings.read(EXAMPLES / "check_own_classes.toml")
+    assert (own.num_classes, own.eta_Y, own.eta_Z) == (4, 0.5, 0.001)
+    first, last = compute_curves(own, 0), compute_curves(own, 3)
+    assert first.marks["peak"] == pytest.approx(last.marks["peak"] / 2)  # class 0 is twice as frequent
+    assert first.attention["dominant"][0] == pytest.approx(0.6)
+    assert first.relative_gain[0] == pytest.approx((0.6 / 0.35) ** 2 - 1, rel=1e-4)
+    assert np.isnan(last.relative_gain).all()
+    assert verdicts(own)["lemma9"].status == "holds"
+
+
+def test_where_theory_does_not_reach_it_says_so() -> None:
+    """Assert a note in place of the theory for a shared next token, and a refusal of a class without distinct token."""
+    shared = sd.SequenceClasses([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], [0, 0], next_token=[1, 1], vocab_size=9)
+    curves = compute_curves(OwnSettings(shared, 1.0, 0.1), 0)
+    assert "received 2 classes for 1 next tokens" in curves.note
+    assert np.isnan(curves.gamma_modified).all()
+    assert np.isnan(curves.attention_modified["common"]).all()
+    assert np.isfinite(curves.attention["common"]).all()
+    without = sd.SequenceClasses([[0.5, 0.3, 0.2], [0.5, 0.5, 0.0]], [0, 0], vocab_size=9)
+    with pytest.raises(InputError, match="received class 1, which has none; choose another"):
+        compute_curves(OwnSettings(without, 1.0, 0.1), 1)

@@ -82,11 +82,14 @@ def test_one_class_is_that_of_the_full_run(name: str, reduce: bool) -> None:
             (one.relative_gain(0, tokens.size - 1, 0), run.relative_gain(n, last, first)),
             (one.growth_factor(0, 0), run.growth_factor(n, first)),
             (of_one.Y, decoder.Y[:, decoder.rows[tokens]][:, :, columns]),
+            (one.observable("speed")[:, 0], run.observable("speed")[:, n]),
         ]
         if classes.num_classes > 1:
             pairs.append((one.entropy(distinct_only=True)[:, 0], run.entropy(distinct_only=True)[:, n]))
         for ours, theirs in pairs:
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-14)
+        with pytest.raises(InputError, match="received that of one class"):
+            one.observable("class_loss")
 
 
 def _kind(classes: SymmetricClasses, n: int) -> int:
