@@ -137,10 +137,10 @@ class Recorder:
         self._read: list[dict[str, Any]] = []
 
     def keep(self, states: Floats, losses: Floats | None) -> None:
-        """Keep the states at the next times, (number of times, width), with their losses if they are known."""
+        """Keep the states at the next times, (number of times, width), with their losses; none: they are not known."""
         if len(states):
             self._states.append(states)
-            self._losses.append(losses)
+            self._losses.append(losses if losses is not None and losses.size else None)
             self.count += len(states)
             if not self.keeps_states:
                 self._read_waiting()
@@ -169,11 +169,16 @@ class Recorder:
             readers[name] = partial(_quietly, getattr(system, name), states)
         return readers
 
-    def conserved(self) -> tuple[Floats, Conserved] | None:
-        """Times, and violations of the conserved sums at these, of all states that are kept; None if they are not."""
-        if self.width < self._system.size or not self.count or not self.keeps_states:
-            return None
-        return self.times[: self.count], conserved(self._system, _joined(self._states, self.width))
+    def violation(self, t: float, state: Floats, run: Mapping[str, Any]) -> str:
+        """Say from which time on the run, which has ended in `state` at t, violates a conserved sum; "" if it does not.
+
+        `run` is as for `violation_bound`.
+        """
+        message = violation_message(np.array([t]), conserved(self._system, state[None]), run)
+        if message and self.count and self.keeps_states and self.width == self._system.size:  # they say it more exactly
+            states = _joined(self._states, self.width)
+            message = violation_message(self.times[: self.count], conserved(self._system, states), run) or message
+        return message
 
     def trajectory(
         self,

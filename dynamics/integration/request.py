@@ -320,8 +320,6 @@ class Plan(NamedTuple):
         The integration variable.
     integrator : Integrator or None
         The compiled code that makes the steps; None: they are made from Python.
-    interrupted : bool
-        Whether Ctrl-C ended the search for symmetries.
     jumps : (k,) array
         Increasing times within the run at which the rate jumps, where that is known.
     """
@@ -330,5 +328,4 @@ class Plan(NamedTuple):
     method: str
     clock: Clock
     integrator: Integrator | None
-    interrupted: bool = False
     jumps: Floats = np.zeros(0)
