@@ -280,12 +280,12 @@ def _class_tables(settings: SGD) -> tuple[Layout, Classes]:
     L = build_layout(
         classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
     )
-    P, cumulative = np.exp(L.log_p), np.cumsum(classes.prior)
+    P, cumulative = np.exp(L.lists.log_p), np.cumsum(classes.prior)
     conditional = np.empty_like(P)
-    for start, stop in pairwise(L.indptr):
+    for start, stop in pairwise(L.lists.indptr):
         conditional[start:stop] = P[start:stop] / np.cumsum(P[start:stop][::-1])[::-1]
     log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
-    lists = L.lists._replace(is_first=np.zeros(L.log_p.size, np.bool_))
+    lists = L.lists._replace(is_first=np.zeros(P.size, np.bool_))
     return L, Classes(lists, cumulative / cumulative[-1], conditional, log_q)
 
 
