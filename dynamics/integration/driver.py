@@ -33,7 +33,7 @@ from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, VECTORS, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, is_reducible, reduced
+from snapdyn.dynamics.systems.reduction import is_reducible, reduced
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
@@ -76,8 +76,8 @@ def plan_run(full: System, request: Request) -> Plan:
             "expected a system whose class declares itself reducible, such as MeanField, and the default integrator "
             f"for reduce=True, received {full.name} and method {request.method!r}; use method='auto' or reduce='auto'"
         )
-    if method == default and is_reducible(full) and (reduce is True or (reduce == "auto" and is_large(full))):
-        system = reduced(full, None if reduce is True else LARGEST_SHARE) or full
+    if method == default and reduce is not False:
+        system = reduced(full, asked=reduce is True) or full
     name = "DOP853" if method == "compiled" else method
     integrator = system.integrator if method == default else None
     t_end = float(request.times[-1])

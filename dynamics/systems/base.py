@@ -152,8 +152,8 @@ class System(ABC):
         return 50.0 * self.size
 
     @cached_property
-    def reductions(self) -> dict[float | None, Any]:
-        """Reduced systems by the `at_most` that they were asked for with; see `systems.reduction.reduced`."""
+    def reductions(self) -> dict[bool, Any]:
+        """Reduced systems by whether they were asked for; see `systems.reduction.reduced`."""
         return {}
 
     def check_values(self, *vectors: Floats) -> None:
