@@ -247,9 +247,14 @@ class MeanField(System):
     def full_state(self, state: Floats) -> Floats:
         if self.quotient is None:
             return state
+        return state.take(np.concatenate([self.value_of_slot, self.value_of_decoder.ravel()]), axis=-1)
+
+    @property
+    def value_of_slot(self) -> Ints:
+        """Index in the state of the logit of each slot of the layout of all classes."""
         slots = np.empty(self.layout.num_slots, np.int64)
         slots[self.layout.slot_of_z] = self.value_of_z
-        return state.take(np.concatenate([slots, self.value_of_decoder.ravel()]), axis=-1)
+        return slots
 
     @cached_property
     def value_of_decoder(self) -> Ints:

@@ -138,9 +138,7 @@ class ModifiedDecoder(MeanField):
         return float(self.form.lists.share @ np.log1p((V - 1) * np.exp(-u)))
 
     def full_state(self, state: Floats) -> Floats:
-        slots = np.empty(self.layout.num_slots, np.int64)
-        slots[self.layout.slot_of_z] = self.value_of_z
-        return state.take(np.concatenate([slots, self.form.num_slots + self._kind]), axis=-1)
+        return state.take(np.concatenate([self.value_of_slot, self.form.num_slots + self._kind]), axis=-1)
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         return {"h": state.take(self.form.num_slots + self._kind, axis=-1) / self.classes.vocab_size}
