@@ -29,7 +29,7 @@ from snapdyn.dynamics import (
     symmetric_classes,
 )
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, reduced
+from snapdyn.dynamics.systems.reduction import reduced
 
 OPTIONS: dict[str, Any] = {"method": "compiled", "rtol": RTOL, "atol": ATOL, "z_only": True}
 ROUTES = ["full", "reduced, with the search", "reduced, found before", "diffrax, Tsit5", "diffrax, Dopri8"]
@@ -95,7 +95,7 @@ def test_search(benchmark: Any, case: str, kind: str) -> None:
 
     def search() -> None:
         forget(ready)
-        assert reduced(ready, LARGEST_SHARE) is not None
+        assert reduced(ready, asked=False) is not None
 
     benchmark.pedantic(search, rounds=200, warmup_rounds=1)
     search_seconds = min(_seconds_of(search, 1) for _ in range(50))
@@ -147,7 +147,7 @@ def test_nothing_to_find(benchmark: Any, case: str, tmp_path: Path) -> None:
 def _search_in_vain(ready: MeanField) -> None:
     """A search that finds nothing."""
     forget(ready)
-    assert reduced(ready, LARGEST_SHARE) is None
+    assert reduced(ready, asked=False) is None
 
 
 def equivalent_classes(num_classes: int, end: float = 1e3) -> tuple[MeanField, np.ndarray]:

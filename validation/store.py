@@ -24,8 +24,6 @@ from snapdyn.dynamics.files.storage import (
     library_versions,
     output_folder,
     read_record,
-    record_body,
-    record_text,
     source_hash,
     write_record,
 )
@@ -81,7 +79,7 @@ class FinishedClaims:
         if file is None:
             return None
         try:
-            result = _result(read_record(file, MEMBER), entry)
+            result = decoded(read_record(file, MEMBER), entry)
         except FileNotFoundError:
             return None
         except DAMAGED as error:
@@ -98,7 +96,7 @@ class FinishedClaims:
             return
         self._written.add(file)
         try:
-            write_record(file, MEMBER, _body(result))
+            write_record(file, MEMBER, encoded(result))
         except (InputError, OSError) as error:
             self._leave_out(str(error))
 
@@ -136,22 +134,14 @@ def finished_claims(report_note: Callable[[str], None] | None = None, seed: int 
 
 
 def encoded(result: ClaimResult) -> str:
-    """JSON text of a result with everything that was measured; floats are exact, and a digest tells damage."""
-    return record_text(MEMBER, _body(result))
-
-
-def _body(result: ClaimResult) -> str:
+    """JSON text of a result with everything that was measured; floats are exact."""
     evidence = dataclasses.asdict(result.evidence)
     facts = {"id": result.id, "verdict": result.verdict, "fault": result.fault, "seconds": result.seconds}
     return json.dumps(facts | {"evidence": evidence}, default=_plain)
 
 
-def decoded(text: str, entry: Claim) -> ClaimResult:
-    """Result of a claim from the text that `encoded` made; ValueError, KeyError or TypeError when it is not whole."""
-    return _result(record_body(MEMBER, text), entry)
-
-
-def _result(facts: dict[str, Any], entry: Claim) -> ClaimResult:
+def decoded(facts: dict[str, Any], entry: Claim) -> ClaimResult:
+    """Result of a claim from the JSON value that `encoded` wrote; ValueError, KeyError or TypeError for another one."""
     if facts["id"] != entry.id:
         raise ValueError(f"it holds claim {facts['id']!r}")
     found = facts["evidence"]

@@ -253,28 +253,17 @@ class SymmetricClasses(SequenceClasses):
         return cls(**content)
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SequenceClasses):
+            return NotImplemented
         if isinstance(other, SymmetricClasses):
-            return self._content() == other._content()
-        if isinstance(other, SequenceClasses):
-            sizes = [(each.num_classes, each.num_tokens, each.vocab_size) for each in (self, other)]
-            # Classes held one by one are no more than fit into memory.
-            return sizes[0] == sizes[1] and super().__eq__(other)
-        return NotImplemented
+            same = self._arguments() == other._arguments()
+            if same or self.is_large or other.is_large:
+                return same
+        # Blocks can be written in several ways, and classes held one by one are no more than fit into memory.
+        sizes = [(each.num_classes, each.num_tokens, each.vocab_size) for each in (self, other)]
+        return sizes[0] == sizes[1] and super().__eq__(other)
 
     __hash__ = None  # compared by content, so not hashable
-
-    def _content(self) -> tuple[Any, ...]:
-        """What defines the classes, with neighbouring blocks of equal kinds joined: equal for equal classes."""
-        blocks: list[list[Any]] = []
-        for kind in self.kinds:
-            common = kind.common if self.num_classes > 1 else ()  # of one class alone, no token is shared
-            distinct = kind.distinct if self.num_classes > 1 else kind.probabilities
-            share = kind.weight / self.kinds[0].weight
-            if blocks and blocks[-1][:3] == [common, distinct, share]:
-                blocks[-1][3] += kind.classes_per_query
-            else:
-                blocks.append([common, distinct, share, kind.classes_per_query])
-        return blocks, *self._arguments()[1:]
 
     # -- all classes, one by one ---------------------------------------------------------------------------
     def __getattr__(self, name: str) -> Any:

@@ -132,8 +132,8 @@ class EventWatcher:
                 )
         return np.array(found, dtype=float)
 
-    def look(self, at: Floats, states: Floats, losses: Floats | None) -> float | None:
-        """Record the crossings since the last call, in order of time; return the time of a terminal one, or None.
+    def look(self, at: Floats, states: Floats, losses: Floats) -> float:
+        """Record the crossings since the last call, in order of time; return the time of a terminal one, or inf.
 
         Parameters
         ----------
@@ -141,19 +141,19 @@ class EventWatcher:
             Increasing values of the integration variable, `SAMPLES` in each step; the last of these is the end of the
             step.
         states : (N, size) array
-        losses : (N,) array or None
+        losses : (N,) or (0,) array
             Losses of these states, if they are known.
         """
         places, known = np.append(self._tau, at), np.concatenate([self._state[None], states])
         crossings: list[tuple[float, str]] = []
         for name, event in self._events.items():
-            after = self._values(event, at, states, losses)
+            after = self._values(event, at, states, losses if losses.size else None)
             before = np.append(self._last[name], after[:-1])
             rising, falling = (before < 0) & (after >= 0), (before > 0) & (after <= 0)
             for i in np.flatnonzero((rising & (event.direction >= 0)) | (falling & (event.direction <= 0))):
                 crossings.append((self._root(event, places, known, int(i)), name))
             self._last[name] = after[-1]
-        stop = None
+        stop = math.inf
         for tau, name in sorted(crossings):
             t, state = self._clock.to_time(tau), states_between(places, known, np.array([tau]))[0]
             self._record(name, t, state)

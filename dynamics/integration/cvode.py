@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -12,12 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.request import Clock
-from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
-from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
 
 # Dimension of the Krylov space of GMRES. Calls (evaluations and products) on Syn-Small at eta_Z/eta_Y = 1000 with
 # 5, 10, 20: 3011, 1921, 1911; on Syn-Medium, Q = 10: 3378, 2312, 2172.
@@ -34,15 +28,15 @@ NO_STEP = "Required step size is less than spacing between numbers"
 class CVODESolver:
     """BDF of order 1 to 5 with Newton's method and GMRES; has the attributes of scipy's solvers that `integrate` uses.
 
-    GMRES needs products of the Jacobian with vectors only: analytic ones for MeanField without residual connection
-    and for systems that define `write_jacobian_product`, difference quotients of SUNDIALS for other systems. There is
-    no preconditioner. Analytic products conserve linear invariants to rounding.
+    GMRES needs products of the Jacobian with vectors only: `write_product`, or difference quotients of SUNDIALS. There
+    is no preconditioner. Analytic products conserve linear invariants to rounding.
 
     Parameters
     ----------
-    system : System
-    clock : Clock
-        t or log(1 + t/t_s); the attributes `t`, `t_old` and `t_bound` are values of this variable.
+    write_rate : callable
+        Function (tau, state, out) that writes d(state)/dtau to `out`.
+    write_product : callable or None
+        Function (tau, state, vector, out) that writes the derivative of the rate along `vector` to `out`.
     start, end : float
         Values of the integration variable.
     state : (size,) array
@@ -60,8 +54,8 @@ class CVODESolver:
 
     def __init__(
         self,
-        system: System,
-        clock: Clock,
+        write_rate: Callable[..., None],
+        write_product: Callable[..., None] | None,
         start: float,
         state: Floats,
         end: float,
@@ -72,7 +66,7 @@ class CVODESolver:
         os.environ.setdefault(WARNINGS, "stderr")
         from sksundae.cvode import CVODE, CVODEJacTimes
 
-        self._system, self._clock = system, clock
+        self._rate, self._product = write_rate, write_product
         self.t = self.t_old = start
         self.t_bound = end
         self.y: Floats = state.copy()
@@ -80,8 +74,7 @@ class CVODESolver:
         self.nfev = 0
         # The arrays of SUNDIALS are read-only; for those the kernels would be compiled again.
         self._state, self._vector = np.empty((2, self.y.size))
-        self._product = self._product_of(system)
-        products = CVODEJacTimes(None, self._write_product) if self._product else None
+        products = CVODEJacTimes(None, self._write_product) if write_product else None
         self._solver = CVODE(
             self._write_rate,
             method="BDF",
@@ -94,30 +87,16 @@ class CVODESolver:
         )
         self._solver.init_step(start, self.y)
 
-    @staticmethod
-    def _product_of(system: System) -> Callable[..., Any] | None:
-        """Function (t, state, vector, out) that writes products of the Jacobian with vectors, if there is one."""
-        if type(system) is MeanField and not system.residual:
-            *arguments, work = system.kernel_arguments()
-            arguments += [scratch(TANGENT_ROWS, work.shape[1]), np.empty(0)]
-            return lambda t, state, vector, out: tangent(state, vector, out, *arguments)
-        return system.write_jacobian_product if system.has_jacobian else None
-
     def _write_rate(self, tau: float, state: Floats, out: Floats) -> None:
+        self.nfev += 1
         self._state[:] = state
-        self._write(self._system.write_rate_at, tau, self._state, out)
+        self._rate(tau, self._state, out)
 
     def _write_product(self, tau: float, state: Floats, rate: Floats, vector: Floats, out: Floats) -> None:
-        self._state[:] = state
-        self._vector[:] = vector
-        self._write(self._product, tau, self._state, self._vector, out)
-
-    def _write(self, function: Any, tau: float, *arguments: Floats) -> None:
-        """Let a function write d/dt to the last of its arguments, and turn it into d/dtau."""
         self.nfev += 1
-        function(self._clock.rate_time(tau), *arguments)
-        if self._clock.scale:
-            arguments[-1][:] *= self._clock.scale * math.exp(tau)
+        self._state[:], self._vector[:] = state, vector
+        assert self._product is not None
+        self._product(tau, self._state, self._vector, out)
 
     def step(self) -> str | None:
         """Make one step; return the reason if it fails."""

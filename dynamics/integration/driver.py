@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Unpack
 
@@ -18,7 +18,7 @@ from snapdyn.core.parallel import cores, in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
-from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder, conserved, violation_message
+from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder
 from snapdyn.dynamics.integration.request import (
     LARGEST_DENSE_JACOBIAN,
     LONGEST_SPAN,
@@ -33,8 +33,7 @@ from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, VECTORS, Rows
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.mean_field import LARGEST_STATE, MeanField
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, is_reducible, reduced
-from snapdyn.dynamics.trajectories.run_parts import EventRecord
+from snapdyn.dynamics.systems.reduction import is_reducible, reduced
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
 # From this rate ratio on, and this product of ratio and state values, CVODE is faster than the compiled DOP853, whose
@@ -55,26 +54,6 @@ def plan_run(full: System, request: Request) -> Plan:
         The method cannot integrate this system, or cannot reduce it by symmetry; or the run does not fit into memory;
         or it is estimated to take too long and `most_evaluations` is not given.
     """
-    plan = _chosen(full, request)
-    if plan.interrupted or request.times[-1] == 0:
-        return plan
-    system = plan.system
-    if plan.method == "DOP853":
-        require_memory(
-            f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
-        )
-    if request.most_evaluations is None:
-        require_affordable(
-            f"a run of {system.name} with {system.size} state values, in some {EVALUATIONS} evaluations,",
-            EVALUATIONS * system.multiplications,
-            MOST_OF_A_RUN,
-            "fewer classes or tokens, or most_evaluations to run it nevertheless",
-        )
-    return plan._replace(jumps=system.jump_times(float(request.times[-1])))
-
-
-def _chosen(full: System, request: Request) -> Plan:
-    """System, method, integration variable and integrator of a run."""
     method, reduce = request.method, request.reduce
     default = "DOP853" if full.integrator is None else "compiled"
     needs_quotient = _needs_quotient(full, request)
@@ -91,22 +70,31 @@ def _chosen(full: System, request: Request) -> Plan:
             f"expected at most {LARGEST_DENSE_JACOBIAN} state values for {method}, whose Jacobian is dense, received "
             f"{full.size}; use CVODE or DOP853"
         )
-    name = "DOP853" if method == "compiled" else method
-    clock = _clock(full, method, request)
+    clock, system = _clock(full, method, request), full
     if reduce is True and not (is_reducible(full) and method == default):
         raise InputError(
             "expected a system whose class declares itself reducible, such as MeanField, and the default integrator "
             f"for reduce=True, received {full.name} and method {request.method!r}; use method='auto' or reduce='auto'"
         )
-    if method != default:
-        return Plan(full, name, clock, None)
-    system: System = full
-    if is_reducible(full) and (reduce is True or (reduce == "auto" and is_large(full))):
-        try:
-            system = reduced(full, None if reduce is True else LARGEST_SHARE) or full
-        except KeyboardInterrupt:
-            return Plan(full, name, clock, full.integrator, interrupted=True)
-    return Plan(system, name, clock, system.integrator)
+    if method == default and reduce is not False:
+        system = reduced(full, asked=reduce is True) or full
+    name = "DOP853" if method == "compiled" else method
+    integrator = system.integrator if method == default else None
+    t_end = float(request.times[-1])
+    if t_end == 0.0:
+        return Plan(system, name, clock, integrator)
+    if name == "DOP853":
+        require_memory(
+            f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
+        )
+    if request.most_evaluations is None:
+        require_affordable(
+            f"a run of {system.name} with {system.size} state values, in some {EVALUATIONS} evaluations,",
+            EVALUATIONS * system.multiplications,
+            MOST_OF_A_RUN,
+            "fewer classes or tokens, or most_evaluations to run it nevertheless",
+        )
+    return Plan(system, name, clock, integrator, system.jump_times(t_end))
 
 
 def _stiff_ratio(system: System) -> float:
@@ -281,9 +269,28 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
     started = seconds_of_running()
     plan = plan_run(system, request)
     recorder = Recorder(plan.system, request.times, request.save_decoder, request.z_only, numbers)
-    steps = _Steps(plan, request, recorder, stop)
-    status, message = steps.made()
-    solver = steps.solver
+    solver = dense = watcher = None
+    status, message = "finished", ""
+    try:
+        # A run that overflows is reported with its time and quantity, not by numpy's warning.
+        with np.errstate(all="ignore"):
+            start = plan.system.initial_state()
+            if request.dense:
+                dense = DenseOutput(plan.system, plan.clock, start)
+            if request.times[-1] == 0:
+                recorder.keep(start[None, : recorder.width], None)
+            else:
+                solver = new_solver(plan, request)
+                if request.events:
+                    watcher = EventWatcher(plan.system, plan.clock, request.events, start)
+                status, message = _make_steps(solver, plan, request, recorder, stop, watcher, dense)
+    except KeyboardInterrupt:
+        t = plan.clock.to_time(solver.t) if solver else 0.0
+        status = "interrupted"
+        message = (
+            f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {request.times.size} times are kept; "
+            "run again, or with fewer times or a looser rtol"
+        )
     stats = {
         "method": plan.method,
         "compiled": plan.integrator is not None,
@@ -295,133 +302,82 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
         "evaluations": solver.nfev if solver else 0,
         "steps": solver.steps if solver else 0,
     }
-    if status in ("finished", "terminated") and (violated := steps.violation(stats)):
-        status, message = "failed", violated
+    if solver and status in ("finished", "terminated"):
+        violated = recorder.violation(plan.clock.to_time(solver.t), solver.y, stats)
+        status, message = ("failed", violated) if violated else (status, message)
     seconds = seconds_of_running() - started
-    return recorder.trajectory(status, message, stats, seconds, steps.events, steps.dense)
+    return recorder.trajectory(status, message, stats, seconds, watcher.records if watcher else (), dense)
 
 
-class _Steps:
-    """The loop over the steps of a run, with saves, events, limits, progress and Ctrl-C.
-
-    Attributes
-    ----------
-    solver : object or None
-        A solver from `new_solver`; None for a run to t = 0, or one that did not begin.
-    events : list of EventRecord
-    dense : DenseOutput or None
-    """
-
-    def __init__(self, plan: Plan, request: Request, recorder: Recorder, stop: threading.Event) -> None:
-        self._plan, self._request, self._recorder, self._stop = plan, request, recorder, stop
-        self.solver: Any = None
-        self.events: list[EventRecord] = []
-        self.dense: DenseOutput | None = None
-
-    def made(self) -> tuple[str, str]:
-        """Make all steps; return status and message of the run."""
-        plan, request = self._plan, self._request
-        try:
-            if plan.interrupted:
+def _make_steps(
+    solver: Any,
+    plan: Plan,
+    request: Request,
+    recorder: Recorder,
+    stop: threading.Event,
+    watcher: EventWatcher | None,
+    dense: DenseOutput | None,
+) -> tuple[str, str]:
+    """Let the solver make steps and saves for a tenth of a second at a time; return status and message of the run."""
+    times, clock, progress = request.times, plan.clock, request.progress
+    save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
+    has_losses = solver.knows_loss and not request.z_only
+    saves = _rows(save_at, recorder, has_losses)
+    samples, sampled = _samples(solver) if watcher or dense else NO_SAMPLES, 0
+    most_steps = 1 if plan.integrator is None else 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size)
+    outlook, end = Outlook(solver, plan, request), math.inf
+    try:
+        while solver.status == "running":
+            if stop.is_set():
                 raise KeyboardInterrupt
-            if request.dense:
-                self.dense = DenseOutput(plan.system, plan.clock, plan.system.initial_state())
-            if request.times[-1] == 0:
-                self._recorder.keep(plan.system.initial_state()[None, : self._recorder.width], None)
-                return "finished", ""
-            # A run that overflows is reported with its time and quantity, not by numpy's warning.
-            with np.errstate(all="ignore"):
-                self.solver = new_solver(plan, request)
-                return self._loop()
-        except KeyboardInterrupt:
-            t = plan.clock.to_time(self.solver.t) if self.solver else 0.0
-            return "interrupted", (
-                f"interrupted at t = {t:.6g}; z and loss at {self._recorder.count} of {request.times.size} times are "
-                "kept; run again, or with fewer times or a looser rtol"
+            started = time.perf_counter()
+            if request.most_evaluations:  # about a dozen evaluations a step
+                most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
+            # So that the outlook does not depend on the speed of the machine.
+            most_steps = min(most_steps, outlook.next_look - solver.steps)
+            filled = solver.saved - recorder.count
+            reason = solver.advance(Rows(save_at, saves.states[filled:], saves.losses[filled:]), most_steps, samples)
+            seconds = time.perf_counter() - started
+            if solver.sampled > sampled:
+                at, states, losses = (each[: solver.sampled - sampled] for each in samples)
+                sampled = solver.sampled
+                if dense:
+                    dense.add(at, states)
+                if watcher and (end := watcher.look(at, states, losses)) < math.inf:
+                    return "terminated", f"stopped at t = {end:.6g} by event {watcher.records[-1].name!r}"
+            if solver.status == "failed" or not np.isfinite(solver.y).all():
+                return "failed", failure_message(solver, plan.system, clock, request, reason)
+            if request.most_evaluations and solver.nfev > request.most_evaluations:
+                # Without the time reached, which depends on how many steps a call makes.
+                return "failed", (
+                    f"stopped after {request.most_evaluations} evaluations of the right-hand side, the most that were "
+                    "allowed; try a looser rtol, another method, slower rates or an earlier last time"
+                )
+            if solver.status == "finished":
+                break
+            most_steps = max(
+                1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
             )
-
-    def _loop(self) -> tuple[str, str]:
-        """Let the solver make steps and saves for a tenth of a second at a time."""
-        plan, request, recorder, solver = self._plan, self._request, self._recorder, self.solver
-        times, clock, progress = request.times, plan.clock, request.progress
-        save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
-        saves = self._rows(save_at)
-        samples, sampled = NO_SAMPLES, 0
-        if request.events or self.dense:
-            samples = _samples(solver)
-        watcher = EventWatcher(plan.system, clock, request.events, solver.y) if request.events else None
-        if watcher:
-            self.events = watcher.records
-        most_steps = 1 if plan.integrator is None else 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size)
-        outlook, end = Outlook(solver, plan, request), math.inf
-        try:
-            while solver.status == "running":
-                if self._stop.is_set():
-                    raise KeyboardInterrupt
-                started = time.perf_counter()
-                if request.most_evaluations:  # about a dozen evaluations a step
-                    most_steps = min(most_steps, 1 + max(0, request.most_evaluations - solver.nfev) // 12)
-                # So that the outlook does not depend on the speed of the machine.
-                most_steps = min(most_steps, outlook.next_look - solver.steps)
-                filled = solver.saved - recorder.count
-                reason = solver.advance(
-                    Rows(save_at, saves.states[filled:], saves.losses[filled:]), most_steps, samples
-                )
-                seconds = time.perf_counter() - started
-                if solver.sampled > sampled:
-                    end = self._look_at(samples, solver.sampled - sampled, watcher)
-                    sampled = solver.sampled
-                    if end < math.inf:
-                        return "terminated", f"stopped at t = {end:.6g} by event {self.events[-1].name!r}"
-                if solver.status == "failed" or not np.isfinite(solver.y).all():
-                    return "failed", failure_message(solver, plan.system, clock, request, reason)
-                if request.most_evaluations and solver.nfev > request.most_evaluations:
-                    return "failed", _too_many_evaluations(request.most_evaluations)
-                if solver.status == "finished":
-                    break
-                most_steps = max(
-                    1, min(10 * most_steps, MOST_STEPS_AT_ONCE, int(most_steps * SECONDS_AT_ONCE / max(seconds, 1e-9)))
-                )
-                t = clock.to_time(solver.t)
-                if too_long := outlook.look(solver.steps, t):
-                    return "failed", too_long
-                if progress:
-                    progress(t, solver.t / solver.t_bound)
-                if solver.saved - recorder.count == len(saves.states):
-                    recorder.keep(saves.states, saves.losses if saves.losses.size else None)
-                    saves = self._rows(save_at)
+            t = clock.to_time(solver.t)
+            if too_long := outlook.look(solver.steps, t):
+                return "failed", too_long
             if progress:
-                progress(float(times[-1]), 1.0)
-        finally:
-            filled = min(solver.saved, int(np.searchsorted(times, end, side="right"))) - recorder.count
-            recorder.keep(saves.states[:filled], saves.losses[:filled] if saves.losses.size else None)
-        return "finished", ""
+                progress(t, solver.t / solver.t_bound)
+            if solver.saved - recorder.count == len(saves.states):
+                recorder.keep(saves.states, saves.losses)
+                saves = _rows(save_at, recorder, has_losses)
+        if progress:
+            progress(float(times[-1]), 1.0)
+    finally:
+        filled = min(solver.saved, int(np.searchsorted(times, end, side="right"))) - recorder.count
+        recorder.keep(saves.states[:filled], saves.losses[:filled])
+    return "finished", ""
 
-    def _rows(self, save_at: Floats) -> Rows:
-        """Rows for the next states to save."""
-        recorder = self._recorder
-        states = np.empty((min(save_at.size - recorder.count, recorder.rows_at_once), recorder.width))
-        has_losses = self.solver.knows_loss and not self._request.z_only
-        return Rows(save_at, states, np.empty(len(states) if has_losses else 0))
 
-    def _look_at(self, samples: Rows, number: int, watcher: EventWatcher | None) -> float:
-        """Look for events in the samples of some steps, and keep them; return the time of a terminal event, or inf."""
-        at, states = samples.at[:number], samples.states[:number]
-        if self.dense:
-            self.dense.add(at, states)
-        losses = samples.losses[:number] if samples.losses.size else None
-        stop = watcher.look(at, states, losses) if watcher else None
-        return math.inf if stop is None else stop
-
-    def violation(self, stats: Mapping[str, Any]) -> str:
-        """Say that the run violates a conserved sum, and from which time on; "" where it keeps all of them."""
-        if self.solver is None:
-            return ""
-        end = np.array([self._plan.clock.to_time(self.solver.t)])
-        message = violation_message(end, conserved(self._plan.system, self.solver.y[None]), stats)
-        if message and (saved := self._recorder.conserved()):  # they say it more exactly
-            message = violation_message(*saved, stats) or message
-        return message
+def _rows(save_at: Floats, recorder: Recorder, has_losses: bool) -> Rows:
+    """Rows for the next states to save."""
+    states = np.empty((min(save_at.size - recorder.count, recorder.rows_at_once), recorder.width))
+    return Rows(save_at, states, np.empty(len(states) if has_losses else 0))
 
 
 def _samples(solver: Any) -> Rows:
@@ -429,14 +385,6 @@ def _samples(solver: Any) -> Rows:
     size = solver.y.size
     rows = SAMPLES * max(1, min(STEPS_SAMPLED, FIRST_NUMBERS_AT_ONCE // (SAMPLES * size)))
     return Rows(np.empty(rows), np.empty((rows, size)), np.empty(rows if solver.knows_loss else 0))
-
-
-def _too_many_evaluations(most_evaluations: int) -> str:
-    """Message of a stopped run, without the time reached, which depends on how many steps a call makes."""
-    return (
-        f"stopped after {most_evaluations} evaluations of the right-hand side, the most that were allowed; try a "
-        "looser rtol, another method, slower rates or an earlier last time"
-    )
 
 
 def whole_run(system: System, t_eval: ArrayLike, **options: Any) -> Trajectory:

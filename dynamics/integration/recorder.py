@@ -19,16 +19,6 @@ from snapdyn.dynamics.trajectories.trajectory import Trajectory
 IMPLICIT = ("LSODA", "BDF", "Radau", "CVODE")
 STAGES = 16  # largest number of stages that a method other than Chebyshev's adds
 MARGIN = 10.0
-Conserved = dict[str, tuple[Floats, ConservedSum]]
-"""Violation (N,) and scale of each conserved sum of N states, by name."""
-
-
-def conserved(system: System, states: Floats) -> Conserved:
-    """Violation and scale of each sum that the flow of a system conserves, for states (N, size)."""
-    with np.errstate(all="ignore"):  # of a run that overflows
-        sums = system.conserved_sums(states)
-        violations = system.invariants(states) if sums else {}
-    return {name: (violations[name], each) for name, each in sums.items()}
 
 
 def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
@@ -58,23 +48,26 @@ def violation_bound(conserved: ConservedSum, run: Mapping[str, Any]) -> Floats:
     return np.asarray(bound)
 
 
-def violation_message(times: Floats, conserved: Conserved, run: Mapping[str, Any]) -> str:
+def violation_message(system: System, times: Floats, states: Floats, run: Mapping[str, Any]) -> str:
     """Say from which time on a run violates a conserved sum; "" for a run within the bounds at all times.
 
     Parameters
     ----------
+    system : System
     times : (N,) array
         Increasing times, batch-size-1 steps.
-    conserved : Conserved
-        Of the states at these times.
+    states : (N, size) array
+        At these times.
     run : mapping
         As for `violation_bound`.
     """
     first, message = times.size, ""
-    for name, (violation, sums) in conserved.items():
-        with np.errstate(all="ignore"):
-            bound = violation_bound(sums, run)
-            beyond = np.flatnonzero(~(violation <= bound))  # also where one of them is not a number
+    with np.errstate(all="ignore"):  # of a run that overflows
+        sums = system.conserved_sums(states)
+        bounds = {name: violation_bound(each, run) for name, each in sums.items()}
+    for name, bound in bounds.items():
+        violation = sums[name].violation
+        beyond = np.flatnonzero(~(violation <= bound))  # also where one of them is not a number
         if beyond.size and beyond[0] < first:
             first = int(beyond[0])
             message = (
@@ -137,10 +130,10 @@ class Recorder:
         self._read: list[dict[str, Any]] = []
 
     def keep(self, states: Floats, losses: Floats | None) -> None:
-        """Keep the states at the next times, (number of times, width), with their losses if they are known."""
+        """Keep the states at the next times, (number of times, width), with their losses; none: they are not known."""
         if len(states):
             self._states.append(states)
-            self._losses.append(losses)
+            self._losses.append(losses if losses is not None and losses.size else None)
             self.count += len(states)
             if not self.keeps_states:
                 self._read_waiting()
@@ -169,11 +162,16 @@ class Recorder:
             readers[name] = partial(_quietly, getattr(system, name), states)
         return readers
 
-    def conserved(self) -> tuple[Floats, Conserved] | None:
-        """Times, and violations of the conserved sums at these, of all states that are kept; None if they are not."""
-        if self.width < self._system.size or not self.count or not self.keeps_states:
-            return None
-        return self.times[: self.count], conserved(self._system, _joined(self._states, self.width))
+    def violation(self, t: float, state: Floats, run: Mapping[str, Any]) -> str:
+        """Say from which time on the run, which has ended in `state` at t, violates a conserved sum; "" if it does not.
+
+        `run` is as for `violation_bound`.
+        """
+        message = violation_message(self._system, np.array([t]), state[None], run)
+        if message and self.count and self.keeps_states and self.width == self._system.size:  # they say it more exactly
+            states = _joined(self._states, self.width)
+            message = violation_message(self._system, self.times[: self.count], states, run) or message
+        return message
 
     def trajectory(
         self,

@@ -65,17 +65,24 @@ class Clock:
 
     def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
         """Right-hand side (tau, state) -> d(state)/dtau in this variable."""
-        if self.scale is None:
-            return lambda t, state: system.derivative(self.rate_time(t), state)
-        scale = self.scale
 
-        def in_log_time(tau: float, state: Floats) -> Floats:
-            growth = scale * np.exp(tau)  # dt/dtau
-            out = system.derivative(min(max(growth - scale, self.first), self.last), state)
-            out *= growth
+        def rate(tau: float, state: Floats) -> Floats:
+            out = system.derivative(self.rate_time(tau), state)
+            if self.scale is not None:
+                out *= self.scale * np.exp(tau)  # dt/dtau
             return out
 
-        return in_log_time
+        return rate
+
+    def writing(self, write: Callable[..., Any]) -> Callable[..., None]:
+        """Function (tau, *arrays) for one (t, *arrays) that writes d/dt to its last array: it writes d/dtau."""
+
+        def in_this_variable(tau: float, *arrays: Floats) -> None:
+            write(self.rate_time(tau), *arrays)
+            if self.scale is not None:
+                arrays[-1][:] *= self.scale * math.exp(tau)
+
+        return in_this_variable
 
     def jacobian(self, system: System) -> Callable[[float, Floats], Floats]:
         """Jacobian of `derivative` in the state, (tau, state) -> (n, n), for a system that `has_jacobian`."""
@@ -320,8 +327,6 @@ class Plan(NamedTuple):
         The integration variable.
     integrator : Integrator or None
         The compiled code that makes the steps; None: they are made from Python.
-    interrupted : bool
-        Whether Ctrl-C ended the search for symmetries.
     jumps : (k,) array
         Increasing times within the run at which the rate jumps, where that is known.
     """
@@ -330,5 +335,4 @@ class Plan(NamedTuple):
     method: str
     clock: Clock
     integrator: Integrator | None
-    interrupted: bool = False
     jumps: Floats = np.zeros(0)

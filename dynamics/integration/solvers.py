@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdyn.core.memory import MOST_OF_A_RUN
+from snapdyn.core.memory import MOST_OF_A_RUN, scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.cvode import CVODESolver
 from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Clock, Plan, Request
 from snapdyn.dynamics.kernels import dormand_prince as kernel
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.mean_field import MeanField
 
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
@@ -54,7 +56,9 @@ def new_solver(plan: Plan, request: Request) -> Any:
 
     def begin(clock: Clock, start: float, state: Floats, end: float) -> Any:
         if method == "CVODE":
-            return CVODESolver(system, clock, start, state, end, rtol, atol, request.max_step or 0.0)
+            write_rate, product = clock.writing(system.write_rate_at), _jacobian_product(system)
+            write_product = clock.writing(product) if product else None
+            return CVODESolver(write_rate, write_product, start, state, end, rtol, atol, request.max_step or 0.0)
         options: dict[str, Any] = {"max_step": request.max_step or np.inf}
         if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
             options["jac"] = clock.jacobian(system)
@@ -63,6 +67,15 @@ def new_solver(plan: Plan, request: Request) -> Any:
         return kind(clock.derivative(system), start, state, end, rtol=rtol, atol=atol, **options)
 
     return SteppedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
+
+
+def _jacobian_product(system: System) -> Callable[..., Any] | None:
+    """Function (t, state, vector, out) that writes products of the Jacobian with vectors, if there is one."""
+    if type(system) is MeanField and not system.residual:
+        *arguments, work = system.kernel_arguments()
+        arguments += [scratch(TANGENT_ROWS, work.shape[1]), np.empty(0)]
+        return lambda t, state, vector, out: tangent(state, vector, out, *arguments)
+    return system.write_jacobian_product if system.has_jacobian else None
 
 
 class Piece(NamedTuple):

@@ -18,19 +18,22 @@ from snapdyn.dynamics.kernels.dormand_prince import Integrator
 
 
 class ConservedSum(NamedTuple):
-    """What the rounding of one conserved sum sum_j m_j y_j of state values depends on.
+    """A conserved sum sum_j m_j y_j of state values: how far it has moved, and what its rounding depends on.
 
     Attributes
     ----------
+    violation : (...) array
+        For states (..., size): the largest absolute change of all sums of this name since t = 0.
     terms : int
         Number of additions behind one value of the rate of the sum.
     weight : float
         sum_j m_j.
     scale : (...) array
-        For states (..., size): the largest sum_j m_j |y_j| of all sums of this name, plus a bound of the terms of their
-        rate where these can be larger.
+        The largest sum_j m_j |y_j| of all sums of this name, plus a bound of the terms of their rate where these can be
+        larger.
     """
 
+    violation: Floats
     terms: int
     weight: float
     scale: Floats
@@ -152,8 +155,8 @@ class System(ABC):
         return 50.0 * self.size
 
     @cached_property
-    def reductions(self) -> dict[float | None, Any]:
-        """Reduced systems by the `at_most` that they were asked for with; see `systems.reduction.reduced`."""
+    def reductions(self) -> dict[bool, Any]:
+        """Reduced systems by whether they were asked for; see `systems.reduction.reduced`."""
         return {}
 
     def check_values(self, *vectors: Floats) -> None:
@@ -247,7 +250,7 @@ class System(ABC):
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
         """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
-        return {}
+        return {name: each.violation for name, each in self.conserved_sums(state).items()}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         """The `invariants` that are linear in the state, by name, for states (..., size).

@@ -80,9 +80,6 @@ class FrozenDecoder(MeanField):
         own = state.take(self.value_of_decoder[self.layout.row_of_token[inputs.indices], column], axis=-1)
         return {"own_logit": np.add.reduceat(own * inputs.data, inputs.indptr[:-1], axis=-1)}
 
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        return {"row sum of Y": super().invariants(state)["row sum of Y"]}
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         return {"row sum of Y": super().conserved_sums(state)["row sum of Y"]}
 
@@ -155,14 +152,13 @@ class ModifiedFlow(FrozenDecoder):
         """Sum of C over all outputs, for each class."""
         return (state[..., ::2] + (self.classes.vocab_size - 1.0) * state[..., 1::2]).take(self._of_class, axis=-1)
 
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        sums = np.asarray(np.linalg.solve(self._gram, self._sums(state)[..., None])[..., 0], dtype=np.float64)
-        return {"row sum of Y": np.abs(sums @ self._inputs).max(axis=-1)}
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        S, sums = self.classes.num_classes, self._sums(np.abs(state)) @ np.abs(np.linalg.inv(self._gram))
-        scale = np.asarray((sums @ abs(self._inputs)).max(axis=-1))
-        return {"row sum of Y": ConservedSum(self.output_token.size + S, float(S * self.classes.vocab_size), scale)}
+        S, V = self.classes.num_classes, self.classes.vocab_size
+        sums = np.asarray(np.linalg.solve(self._gram, self._sums(state)[..., None])[..., 0], dtype=np.float64)
+        violation = np.abs(sums @ self._inputs).max(axis=-1)
+        sizes = self._sums(np.abs(state)) @ np.abs(np.linalg.inv(self._gram))
+        scale = np.asarray((sizes @ abs(self._inputs)).max(axis=-1))
+        return {"row sum of Y": ConservedSum(violation, self.output_token.size + S, float(S * V), scale)}
 
     def value_name(self, index: int) -> str:
         n, column = divmod(index, 2)

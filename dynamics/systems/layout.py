@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.law import LANES, Structure
-
-Bools = NDArray[np.bool_]
 
 NONE = -1
 
@@ -30,28 +27,18 @@ class Layout:
     The state is the flat array [z on the slots (num_slots,), Y (num_rows, num_columns) row-major].
     """
 
-    indptr: Ints  # (S+1,) entries of class n are indptr[n]:indptr[n+1]
+    lists: Structure  # arguments of the law: classes, entries and outputs of this table
     entry_row: Ints  # (entries,) row of Y
-    entry_slot: Ints  # (entries,) slot of z
-    entry_first: Bools  # (entries,) first entry that touches this row, so dY is set, not added
-    log_p: Floats  # (entries,) ln P(l|n)
-    multiplicity: Floats  # (entries,) tokens lumped into the row
-    prior: Floats  # (S,)
-    column: Ints  # (S,) output column of the class's next token
-    query_row: Ints  # (S,) row of the query token with the residual connection, else -1
-    query_entry: Ints  # (S,) entry of the class that is the query token itself, else -1
-    query_first: Bools  # (S,) first touch of the query row
     slot_of_z: Ints  # (nz,) slot of every coordinate in classes.z_coordinates
     slot_multiplicity: Floats  # (num_slots,)
     slot_query: Ints  # (num_slots,)
     row_token: Ints  # (num_rows,) smallest token id lumped in the row
     row_of_token: Ints  # (max token id + 1,) row of each token, -1 where it has none
     output_token: Ints  # (num_columns,) output id of each column, -1 for the shared column
-    last_column_multiplicity: float  # V - number of next tokens (1 when there is no shared column)
 
     @property
     def num_slots(self) -> int:
-        return int(self.slot_multiplicity.size)
+        return self.lists.num_slots
 
     @property
     def num_rows(self) -> int:
@@ -69,48 +56,18 @@ class Layout:
     @property
     def max_support(self) -> int:
         """Largest number of entries of a class."""
-        return int(np.diff(self.indptr).max())
-
-    @cached_property
-    def lists(self) -> Structure:
-        """Arguments of the law: classes, entries and outputs of this table."""
-        S, columns, number = self.prior.size, self.num_columns, np.ones(self.num_columns)
-        number[-1] = self.last_column_multiplicity
-        query_first = np.where(self.query_row < 0, NONE, self.num_slots + self.query_row * columns)
-        query_entry = np.where(self.query_entry < 0, NONE, self.query_entry - self.indptr[:-1])
-        return Structure(
-            num_slots=self.num_slots,
-            indptr=self.indptr,
-            slot=self.entry_slot.astype(np.uint32),
-            log_p=self.log_p,
-            tokens=self.multiplicity,
-            first=(self.num_slots + self.entry_row * columns).astype(np.uint32),
-            is_first=self.entry_first,
-            value=None,
-            output=np.tile(np.array([0, columns]), (S, 1)),
-            own=self.column,
-            number=number,
-            columns=np.ones(columns),
-            share=self.prior,
-            query=np.stack([query_first, query_entry, self.query_first], axis=1),
-            copies=np.empty(0),
-        )
+        return int(np.diff(self.lists.indptr).max())
 
     @property
     def width(self) -> int:
         """Width of the scratch rows of the law."""
         return max(self.max_support + LANES, self.num_columns)
 
-    @property
-    def value_of_z(self) -> Ints:
-        """Place in the state of every logit in classes.z_coordinates, (nz,)."""
-        return self.slot_of_z
-
     @cached_property
     def tokens_of_rows(self) -> Floats:
         """Number of tokens of each row of Y, (num_rows,)."""
         tokens = np.ones(self.num_rows)
-        tokens[self.entry_row] = self.multiplicity
+        tokens[self.entry_row] = self.lists.tokens
         return tokens
 
     def sums_of_Y(self, values: Floats) -> Floats:
@@ -208,21 +165,6 @@ def build_layout(
     z_query, z_token = classes.z_coordinates
     slot_of_z = np.searchsorted(slot_keys, z_query * row_token.size + row_of_token[z_token])
 
-    query_row = np.full(classes.num_classes, -1, dtype=np.int64)
-    query_entry = query_row.copy()
-    touched = entry_row
-    if residual:
-        query_row = row_of_token[classes.query]
-        for n in range(classes.num_classes):
-            match = np.flatnonzero(entry_row[indptr[n] : indptr[n + 1]] == query_row[n])
-            if match.size:
-                query_entry[n] = indptr[n] + match[0]
-        # Kernels visit, class by class, the entries and then the query row.
-        touched = np.insert(entry_row, indptr[1:], query_row)
-    first = np.isin(np.arange(touched.size), np.unique(touched, return_index=True)[1])
-    query_touch = indptr[1:] + np.arange(classes.num_classes)  # positions of the query rows in `touched`
-    query_first = first[query_touch] if residual else np.zeros(classes.num_classes, dtype=np.bool_)
-
     columns = (classes.next_tokens.size + 1) if shared_column else classes.vocab_size
     # The state, its rate, and the copies of the smallest solver.
     require_memory(
@@ -234,25 +176,51 @@ def build_layout(
     output_token = np.append(classes.next_tokens, -1) if others else np.array(classes.next_tokens)
     if not shared_column:
         others, output_token = 0, np.arange(classes.vocab_size)
-    return Layout(
+    columns = output_token.size
+    number = np.ones(columns)
+    number[-1] = max(others, 1)
+
+    query = np.tile([NONE, NONE, 0], (classes.num_classes, 1))
+    touched = entry_row
+    if residual:
+        query_row = row_of_token[classes.query]
+        query[:, 0] = slot_keys.size + query_row * columns
+        for n in range(classes.num_classes):
+            match = np.flatnonzero(entry_row[indptr[n] : indptr[n + 1]] == query_row[n])
+            if match.size:
+                query[n, 1] = match[0]
+        # Kernels visit, class by class, the entries and then the query row.
+        touched = np.insert(entry_row, indptr[1:], query_row)
+    first = np.isin(np.arange(touched.size), np.unique(touched, return_index=True)[1])
+    if residual:
+        query_touch = indptr[1:] + np.arange(classes.num_classes)  # positions of the query rows in `touched`
+        query[:, 2], first = first[query_touch], np.delete(first, query_touch)
+    lists = Structure(
+        num_slots=int(slot_keys.size),
         indptr=indptr.astype(np.int64),
-        entry_row=entry_row.astype(np.int64),
-        entry_slot=entry_slot.astype(np.int64),
-        entry_first=np.delete(first, query_touch) if residual else first,
+        slot=entry_slot.astype(np.uint32),
         log_p=np.log(classes.P.data[keep]),
-        multiplicity=size[entry_row],
-        prior=classes.prior,
-        column=(classes.next_index if shared_column else classes.next_token).astype(np.int64),
-        query_row=query_row,
-        query_entry=query_entry,
-        query_first=query_first,
+        tokens=size[entry_row],
+        first=(slot_keys.size + entry_row * columns).astype(np.uint32),
+        is_first=first,
+        value=None,
+        output=np.tile(np.array([0, columns]), (classes.num_classes, 1)),
+        own=(classes.next_index if shared_column else classes.next_token).astype(np.int64),
+        number=number,
+        columns=np.ones(columns),
+        share=classes.prior,
+        query=query,
+        copies=np.empty(0),
+    )
+    return Layout(
+        lists=lists,
+        entry_row=entry_row.astype(np.int64),
         slot_of_z=slot_of_z.astype(np.int64),
         slot_multiplicity=size[slot_keys % row_token.size],
         slot_query=(slot_keys // row_token.size).astype(np.int64),
         row_token=row_token,
         row_of_token=row_of_token,
         output_token=output_token,
-        last_column_multiplicity=float(max(others, 1)),
     )
 
 

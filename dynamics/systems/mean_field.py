@@ -247,9 +247,14 @@ class MeanField(System):
     def full_state(self, state: Floats) -> Floats:
         if self.quotient is None:
             return state
+        return state.take(np.concatenate([self.value_of_slot, self.value_of_decoder.ravel()]), axis=-1)
+
+    @property
+    def value_of_slot(self) -> Ints:
+        """Index in the state of the logit of each slot of the layout of all classes."""
         slots = np.empty(self.layout.num_slots, np.int64)
         slots[self.layout.slot_of_z] = self.value_of_z
-        return state.take(np.concatenate([slots, self.value_of_decoder.ravel()]), axis=-1)
+        return slots
 
     @cached_property
     def value_of_decoder(self) -> Ints:
@@ -267,24 +272,20 @@ class MeanField(System):
     def decoder_ids(self) -> tuple[Ints, Ints]:
         return self.layout.row_of_token, self.layout.output_token
 
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        form, slots = self.form, self.form.num_slots
-        return {
-            "row sum of Y": np.abs(form.sums_of_Y(state[..., slots:])).max(axis=-1),
-            "row sum of Z": np.abs(form.sums_of_z(state[..., :slots] - self.initial_logits)).max(axis=-1),
-        }
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        form, slots = self.form, self.form.num_slots
+        form, slots, start = self.form, self.form.num_slots, self.initial_logits
+        z, Y = state[..., :slots], state[..., slots:]
         terms, tokens = form.num_slots + form.lists.share.size + form.lists.number.size, self.classes.num_tokens
-        rows = form.sums_of_Y(np.abs(state[..., slots:]))
+        rows = form.sums_of_Y(np.abs(Y))
         # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
         # times Y times the ratio of the rates.
         length = np.sqrt(rows**2 @ form.tokens_of_rows)
-        logits = form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self.initial_logits)).max(axis=-1)
+        logits = form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
+        scale = logits + self.rate_ratio * (1.0 + length) ** 2
+        of_Y, of_z = (np.abs(sums).max(axis=-1) for sums in (form.sums_of_Y(Y), form.sums_of_z(z - start)))
         return {
-            "row sum of Y": ConservedSum(terms, float(self.classes.vocab_size), rows.max(axis=-1)),
-            "row sum of Z": ConservedSum(terms, float(tokens), logits + self.rate_ratio * (1.0 + length) ** 2),
+            "row sum of Y": ConservedSum(of_Y, terms, float(self.classes.vocab_size), rows.max(axis=-1)),
+            "row sum of Z": ConservedSum(of_z, terms, float(tokens), scale),
         }
 
     def value_name(self, index: int) -> str:

@@ -138,23 +138,20 @@ class ModifiedDecoder(MeanField):
         return float(self.form.lists.share @ np.log1p((V - 1) * np.exp(-u)))
 
     def full_state(self, state: Floats) -> Floats:
-        slots = np.empty(self.layout.num_slots, np.int64)
-        slots[self.layout.slot_of_z] = self.value_of_z
-        return state.take(np.concatenate([slots, self.form.num_slots + self._kind]), axis=-1)
+        return state.take(np.concatenate([self.value_of_slot, self.form.num_slots + self._kind]), axis=-1)
 
     def extra(self, state: Floats) -> dict[str, Floats]:
         return {"h": state.take(self.form.num_slots + self._kind, axis=-1) / self.classes.vocab_size}
 
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        change = state[..., : self.form.num_slots] - self.initial_logits
-        return {"row sum of Z": np.abs(self.form.sums_of_z(change)).max(axis=-1)}
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
-        slots, tokens = self.form.num_slots, self.classes.num_tokens
+        slots, tokens, start = self.form.num_slots, self.classes.num_tokens, self.initial_logits
+        z = state[..., :slots]
+        violation = np.abs(self.form.sums_of_z(z - start)).max(axis=-1)
         lead = np.abs(state[..., slots:]).max(axis=-1)
-        logits = self.form.sums_of_z(np.abs(state[..., :slots]) + np.abs(self.initial_logits)).max(axis=-1)
+        logits = self.form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
         scale = logits + self.rate_ratio * (1.0 + lead) ** 2
-        return {"row sum of Z": ConservedSum(tokens + self.classes.num_classes, float(tokens), scale)}
+        terms = tokens + self.classes.num_classes
+        return {"row sum of Z": ConservedSum(violation, terms, float(tokens), scale)}
 
     def value_name(self, index: int) -> str:
         slots = self.form.num_slots

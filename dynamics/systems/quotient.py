@@ -211,11 +211,11 @@ def value_of_decoder(classes: SequenceClasses, layout: Layout, quotient: KindsQu
     slot = np.empty(L.num_slots, np.int64)
     slot[L.slot_of_z] = logit
     own = np.flatnonzero(shared < 0)
-    of_class = np.repeat(np.arange(classes.num_classes), np.diff(L.indptr))[own]
-    rows = quotient.y_own[slot[L.entry_slot[own]] - kinds.first_own[0]]
+    of_class = np.repeat(np.arange(classes.num_classes), np.diff(L.lists.indptr))[own]
+    rows = quotient.y_own[slot[L.lists.slot[own]] - kinds.first_own[0]]
     values[L.entry_row[own]] = np.take_along_axis(rows, places[of_class], axis=1)
-    values[L.entry_row[own], L.column[of_class]] = rows[:, 0]
+    values[L.entry_row[own], L.lists.own[of_class]] = rows[:, 0]
     if quotient.residual:
         rows = quotient.y_query[kinds.query_type[members.kind]]
-        values[L.query_row] = np.take_along_axis(rows, places - 1, axis=1)
+        values[L.row_of_token[classes.query]] = np.take_along_axis(rows, places - 1, axis=1)
     return values

@@ -31,62 +31,57 @@ def is_large(system: System) -> bool:
     return max(system.size, inverse) >= LEAST_SIZE
 
 
-def kinds_of(system: Any, most: float, asked: bool) -> Kinds | None:
-    """Kinds of the classes for the start of a system, kept with the classes; None if there are more than `most`."""
-    classes = system.classes
-    if getattr(system, "residual", False) and np.isin(classes.queries, classes.P.indices).any():
-        return None
-    if isinstance(classes, SymmetricClasses) and not system.start_key:
-        return classes.exchangeable if classes.exchangeable.number.size <= most else None
-    found: Kinds | None = classes.kept.get_or_make(
-        ("kinds", most), system.start_key, lambda: recognised(classes, system.z_initial, most, asked)
-    )
-    return found
-
-
-def reduced(system: System, at_most: float | None = None) -> System | None:
+def reduced(system: Any, asked: bool = True) -> System | None:
     """The system with one value in place of all values that stay equal.
 
     Parameters
     ----------
     system : System
-    at_most : float, optional
-        Largest allowed ratio of the number of state values to that of the full system, and of the number of kinds to
-        that of classes (for a ModifiedDecoder, of the work for the inverse of G). None: there must be fewer state
-        values, and fewer kinds than classes.
+    asked : bool
+        Whether the user asked for it. Otherwise only a system that `is_large` is reduced, to at most half of its values
+        and of its classes (for a ModifiedDecoder, to at most half of the work for the inverse of G).
 
     Returns
     -------
     System or None
         A system of the same observables, whose `on_kinds` made it.
         None for a system whose class is not `reducible`, and for one with no symmetries or too few. The result is
-        kept with the system for each `at_most`, so that a second run does not search again.
+        kept with the system, so that a second run does not search again.
 
     Raises
     ------
     InputError
-        Without `at_most`: the arrays of the kinds do not fit into memory.
+        With `asked`: the arrays of the kinds do not fit into memory.
     """
-    if not is_reducible(system) or (isinstance(system, FrozenDecoder) and system.modified):
+    if not is_reducible(system) or not (asked or is_large(system)):
         return None
-    if at_most not in system.reductions:
-        found = _found(system, at_most)
-        most = system.size - 1.0 if at_most is None else at_most * system.size
-        system.reductions[at_most] = found if found is not None and found.size <= most else None
-    kept: System | None = system.reductions[at_most]
+    if isinstance(system, FrozenDecoder) and system.modified:
+        return None
+    if asked not in system.reductions:
+        system.reductions[asked] = _found(system, asked)
+    kept: System | None = system.reductions[asked]
     return kept
 
 
-def _found(system: Any, at_most: float | None) -> System | None:
-    asked, S = at_most is None, system.classes.num_classes
-    most = S - 1.0 if at_most is None else S * at_most
-    if isinstance(system, ModifiedDecoder) and at_most is not None:
-        most = S * at_most ** (1 / 3)
-    kinds = kinds_of(system, most, asked)
-    if kinds is None:
+def _found(system: Any, asked: bool) -> System | None:
+    classes, residual = system.classes, system.residual
+    if residual and np.isin(classes.queries, classes.P.indices).any():
+        return None
+    most, S = system.size - 1.0 if asked else LARGEST_SHARE * system.size, classes.num_classes
+    most_kinds = S - 1.0 if asked else S * LARGEST_SHARE ** (1 / 3 if isinstance(system, ModifiedDecoder) else 1)
+    kinds: Kinds | None
+    if isinstance(classes, SymmetricClasses) and not system.start_key:
+        kinds = classes.exchangeable
+    else:
+        kinds = classes.kept.get_or_make(
+            ("kinds", most_kinds),
+            system.start_key,
+            lambda: recognised(classes, system.z_initial, most_kinds, asked),
+        )
+    if kinds is None or kinds.number.size > most_kinds:
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
-    if not affords(what, bytes_of_quotient(kinds, getattr(system, "residual", False)), "reduce=False", asked):
+    if not affords(what, bytes_of_quotient(kinds, residual), "reduce=False", asked):
         return None
     small: System = system.on_kinds(kinds)
-    return small
+    return small if small.size <= most else None

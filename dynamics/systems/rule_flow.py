@@ -143,9 +143,6 @@ class RuleFlow(MeanField):
     def full_state(self, state: Floats) -> Floats:
         return state[..., : self.values]
 
-    def invariants(self, state: Floats) -> dict[str, Floats]:
-        return {} if self.is_adaptive else super().invariants(state[..., : self.values])
-
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         return {} if self.is_adaptive else super().conserved_sums(state[..., : self.values])
 

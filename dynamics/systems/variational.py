@@ -158,7 +158,7 @@ class MeanFieldSensitivity(SensitivitySystem):
         require_memory(f"{len(directions)} derivatives of {L.size} values", 160.0 * self.size, "fewer parameters")
         self._constants = L.lists, np.array([base.eta_Y, base.eta_Z])
         k = len(directions)
-        self._log_p_changes, self._of_rates = np.zeros((k, L.log_p.size)), np.zeros((k, 2))
+        self._log_p_changes, self._of_rates = np.zeros((k, L.lists.log_p.size)), np.zeros((k, 2))
         classes = base.classes
         self._start = np.zeros((1 + k, L.size))
         self._start[0, : L.num_slots] = L.slots(base.classes, base.z_initial)

@@ -40,7 +40,7 @@ from snapdyn.dynamics.systems.base import checked_classes
 from snapdyn.dynamics.systems.finite_length import LONGEST_SEQUENCE
 from snapdyn.dynamics.systems.layout import Layout, build_layout
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
+from snapdyn.dynamics.systems.reduction import reduced
 from snapdyn.dynamics.training.steps import Schedule, checked_record, checked_schedule
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 
@@ -280,12 +280,12 @@ def _class_tables(settings: SGD) -> tuple[Layout, Classes]:
     L = build_layout(
         classes, classes.check_z(None), settings.residual, lump=False, shared_column=settings.decoder_starts_at_zero
     )
-    P, cumulative = np.exp(L.log_p), np.cumsum(classes.prior)
+    P, cumulative = np.exp(L.lists.log_p), np.cumsum(classes.prior)
     conditional = np.empty_like(P)
-    for start, stop in pairwise(L.indptr):
+    for start, stop in pairwise(L.lists.indptr):
         conditional[start:stop] = P[start:stop] / np.cumsum(P[start:stop][::-1])[::-1]
     log_q = np.log1p(-np.minimum(conditional, 1.0 - conditional))
-    lists = L.lists._replace(is_first=np.zeros(L.log_p.size, np.bool_))
+    lists = L.lists._replace(is_first=np.zeros(P.size, np.bool_))
     return L, Classes(lists, cumulative / cumulative[-1], conditional, log_q)
 
 
@@ -329,11 +329,7 @@ def train(settings: SGD, stop: threading.Event) -> Trajectory:
     """
     started = seconds_of_running()
     L, tables = class_tables(settings)
-    try:
-        small = _on_representatives(settings)
-    except KeyboardInterrupt:
-        stop.set()
-        small = None
+    small = _on_representatives(settings)
     if small is not None:
         return _train_on_representatives(settings, L, small, stop, started)
     for_start, for_data = np.random.SeedSequence(settings.seed).spawn(2)
@@ -408,11 +404,8 @@ def _on_representatives(settings: SGD) -> MeanField | None:
     if settings.reduce is False or settings.batch_size is not None or not settings.decoder_starts_at_zero:
         return None
     z = settings.init.get("z") if isinstance(settings.init, dict) else None
-    full = MeanField(settings.classes, 1.0, 1.0, z, settings.residual)
-    if settings.reduce is True:
-        small = reduced(full)
-    else:
-        small = reduced(full, LARGEST_SHARE) if is_large(full) and settings.steps >= LEAST_STEPS else None
+    full, asked = MeanField(settings.classes, 1.0, 1.0, z, settings.residual), settings.reduce is True
+    small = reduced(full, asked) if asked or settings.steps >= LEAST_STEPS else None
     return small if isinstance(small, MeanField) else None
 
 

@@ -1,6 +1,7 @@
 """Fixtures of the tests of validation: results of claims."""
 
 import fcntl
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -54,6 +55,6 @@ def checked(request: pytest.FixtureRequest) -> Callable[[str], ClaimResult]:
             if not kept.exists():
                 with replacing(kept) as temporary:
                     temporary.write_text(encoded(result_of_few(CLAIMS[id_])), encoding="utf-8")
-        return decoded(kept.read_text(encoding="utf-8"), CLAIMS[id_])
+        return decoded(json.loads(kept.read_text(encoding="utf-8")), CLAIMS[id_])
 
     return result_of

@@ -14,7 +14,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import whole_run
 from snapdyn.dynamics.integration.request import log_times
 from snapdyn.dynamics.systems.mean_field import MeanField
-from snapdyn.dynamics.systems.reduction import LARGEST_SHARE, is_large, reduced
+from snapdyn.dynamics.systems.reduction import reduced
 from snapdyn.dynamics.training.explicit_steps import descend
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.measured import NoNumber
@@ -224,7 +224,7 @@ def _run(
         chosen = {"method": instance.solver, "rtol": 1e-10, "atol": resolution(instance)}
     compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
     by_default = (chosen | options).get("method", "compiled") == "compiled"
-    smaller = reduced(system, LARGEST_SHARE) if by_default and is_large(system) else None
+    smaller = reduced(system, asked=False) if by_default else None
     if smaller is None:
         require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * system.multiplications)
     chosen["most_evaluations"] = most_evaluations((smaller or system).size, compiled)

@@ -163,7 +163,6 @@ CALLED = """
 def called(state, out, size, parameters, t):
     return rate(carray(state, (size,)), carray(out, (size,)), carray(parameters, ({parameters},)), t)
 """
-# The state with its derivatives; the parameters, then how they move for each of the derivatives.
 # How generated functions are compiled: numba's cache does not see that it changed.
 BASIS = ("dynamics/kernels/compilation", "dynamics/kernels/called_rate")
 Statement = tuple[str, sympy.Expr]
@@ -204,17 +203,13 @@ class SymbolicTheory:
     @cached_property
     def flow(self) -> ModuleType:
         """Module with the compiled rate(state, out, parameters, t), and with `called`, which the integrator calls."""
-        return generated_module(self.rate_source(), CALLED.format_map(self.sizes))
+        rate = function("rate", "state, out, parameters, t", assignments(self.rate))
+        return generated_module(rate, CALLED.format(parameters=len(self.parameters)))
 
     @cached_property
     def address(self) -> int:
         """Address of the compiled rate; 0 where numba's compiler is switched off."""
         return address_of(self.flow.called)
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of values of the state, and of the parameters."""
-        return {"state": len(self.state), "parameters": len(self.parameters)}
 
     @cached_property
     def derivative(self) -> ModuleType | None:
@@ -284,10 +279,6 @@ class SymbolicTheory:
     def __reduce__(self) -> tuple[Any, ...]:
         # The generated modules are left out: another process makes or finds them for itself.
         return SymbolicTheory, tuple(getattr(self, field.name) for field in fields(self))
-
-    def rate_source(self) -> str:
-        """Source of the rate."""
-        return function("rate", "state, out, parameters, t", assignments(self.rate))
 
 
 def _switching(node: Any) -> list[tuple[Any, bool]]:

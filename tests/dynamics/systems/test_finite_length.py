@@ -123,7 +123,7 @@ def test_late_rates_keep_their_relative_accuracy() -> None:
     L = system.layout
     Y = np.zeros((L.num_rows, L.num_columns))
     for n in range(2):
-        Y[L.entry_row[L.indptr[n] : L.indptr[n + 1]], L.column[n]] = [39.0, 40.0, 41.0]
+        Y[L.entry_row[L.lists.indptr[n] : L.lists.indptr[n + 1]], L.lists.own[n]] = [39.0, 40.0, 41.0]
     rate = system.derivative(0.0, np.concatenate([np.zeros(L.num_slots), Y.ravel()]))
     for name, part in (("row sum of Z", rate[: L.num_slots]), ("row sum of Y", rate[L.num_slots :])):
         size = np.abs(part).max()

@@ -24,7 +24,7 @@ from snapdyn.dynamics import (
     syn_small,
 )
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.reduction import reduced
+from snapdyn.dynamics.systems.reduction import LEAST_SIZE, reduced
 from tests.dynamics.systems.helpers import plain, random_system
 
 
@@ -68,7 +68,8 @@ def test_kinds_ask_for_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"Y of .* at 1001 times to fit"):
         assert run.Y is not None
     monkeypatch.setattr(memory, "free_memory", lambda: 1e3)
-    assert reduced(twice, 0.9) is None
+    assert twice.size >= LEAST_SIZE
+    assert reduced(twice, asked=False) is None
     with pytest.raises(InputError, match="40 kinds of classes to fit"):
         reduced(twice)
 
