@@ -9,7 +9,7 @@ import numpy as np
 from snapdyn.dynamics import MeanField, descend
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.validation.claims._shared import UNIFORM, WIDEST
-from snapdyn.validation.claims.adam.adam_gain import PAIR, distinct_by_class
+from snapdyn.validation.claims.adam.adam_gain_conserved import PAIR, distinct_by_class
 from snapdyn.validation.claims.language import (
     ZERO_START,
     Floats,

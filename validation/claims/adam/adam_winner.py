@@ -19,7 +19,7 @@ from snapdyn.validation.claims.adam._winner import (
     lead_with,
     leads,
 )
-from snapdyn.validation.claims.adam.adam_gain import distinct_by_class
+from snapdyn.validation.claims.adam.adam_gain_conserved import distinct_by_class
 from snapdyn.validation.claims.language import (
     Claim,
     Instance,

@@ -35,7 +35,7 @@ from snapdyn.validation.claims.small_data._shared import (
     stored,
     three_sequences,
 )
-from snapdyn.validation.claims.small_data.spurious_sign import early_rates
+from snapdyn.validation.claims.small_data.spurious_number_sign import early_rates
 from snapdyn.validation.grid import Grid
 
 SMALLEST = 1e-200  # expected numbers below this are not compared
