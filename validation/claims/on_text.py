@@ -18,7 +18,7 @@ from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.text.text_classes import TextClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import MUCH_LARGER
+from snapdyn.validation.claims.language import MUCH_LARGER
 from snapdyn.validation.measured import Measured
 
 ROLES = (

@@ -8,9 +8,10 @@ import numpy as np
 
 from snapdyn.dynamics import MeanField, descend
 from snapdyn.dynamics.rules import Optimizer
-from snapdyn.validation.claims._shared import UNIFORM, WIDEST
 from snapdyn.validation.claims.adam.adam_gain_conserved import PAIR, distinct_by_class
 from snapdyn.validation.claims.language import (
+    UNIFORM,
+    WIDEST,
     ZERO_START,
     Floats,
     Instance,

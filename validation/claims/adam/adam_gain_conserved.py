@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn.dynamics import Adam, GradientDescent, SignDescent, Trajectory, sgd
 from snapdyn.dynamics.rules import DescentRule
-from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.claims.attention._shared import along
 from snapdyn.validation.claims.language import (
     EPS,
@@ -16,6 +15,7 @@ from snapdyn.validation.claims.language import (
     OVERLAPPING,
     SEVERAL_CLASSES,
     UNIFORM,
+    WIDEST,
     ZERO_START,
     Claim,
     Instance,
@@ -23,6 +23,7 @@ from snapdyn.validation.claims.language import (
     NoNumber,
     Property,
     Requirement,
+    by_query,
 )
 from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
 

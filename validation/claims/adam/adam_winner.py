@@ -22,6 +22,7 @@ from snapdyn.validation.claims.adam._winner import (
 from snapdyn.validation.claims.adam.adam_gain_conserved import distinct_by_class
 from snapdyn.validation.claims.language import (
     Claim,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -29,7 +30,6 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
 )
-from snapdyn.validation.grid import Grid
 
 
 def growth_of_rows(instance: Instance, law: str = "1/sqrt(v)") -> Measured | None:

@@ -6,9 +6,19 @@ from functools import cache, partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, Trajectory, descend, sgd, syn_small
-from snapdyn.validation.claims.language import Box, Claim, Floats, Ints, Map, Measured, Picture, Property, Requirement
+from snapdyn.validation.claims.language import (
+    Box,
+    Claim,
+    Floats,
+    Grid,
+    Ints,
+    Map,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+)
 from snapdyn.validation.claims.published import FIGURE_4
-from snapdyn.validation.grid import Grid
 
 SEEDS = 20
 MOST_MISSED = 0.1

@@ -10,12 +10,13 @@ from scipy.optimize import brentq
 from snapdyn.dynamics import Adam, MeanField, SequenceClasses, descend, sgd, single_common_token
 from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.rules import Optimizer, SignDescent
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.language import (
+    WIDEST,
     ZERO_START,
     Box,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -23,7 +24,6 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
 )
-from snapdyn.validation.grid import Grid
 
 DOMAIN = replace(
     WIDEST,

@@ -7,11 +7,11 @@ import numpy as np
 
 from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
     EXACT,
     MODIFIED,
+    SEVERAL,
     SGD,
     Claim,
     Instance,

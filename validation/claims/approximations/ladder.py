@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
     CLOSED,
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     UNIFORM,
     WEAK_CORRELATION,
+    WIDEST,
     ZERO_START,
     Claim,
     Instance,

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import Trajectory, momentum_clock
-from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.claims.language import (
     DESCENT,
     MEAN_FIELD,
+    NO_MOMENTUM,
     SGD,
     ZERO_START,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measure,
@@ -30,7 +31,6 @@ from snapdyn.validation.claims.language import (
 )
 from snapdyn.validation.claims.maps import momentum_map
 from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
-from snapdyn.validation.grid import Grid
 
 WITH_MOMENTUM = replace(
     FLOWS,

@@ -3,8 +3,7 @@
 import numpy as np
 
 from snapdyn.dynamics.classes.table import SequenceClasses
-from snapdyn.validation.claims._shared import attention_vectors
-from snapdyn.validation.claims.language import Floats, Instance, Requirement
+from snapdyn.validation.claims.language import Floats, Instance, Requirement, attention_vectors
 
 
 def early_terms(instance: Instance) -> tuple[Floats, Floats]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.claims.attention._linear_response import ALLOWANCE, movement, response
 from snapdyn.validation.claims.attention._shared import (
     MODIFIED_FLOW,
@@ -30,12 +29,14 @@ from snapdyn.validation.claims.language import (
     MEAN_FIELD,
     OVERLAPPING,
     OWN_NEXT_TOKENS,
+    WIDEST,
     Family,
     Floats,
     Instance,
     Measured,
     Property,
     Requirement,
+    by_query,
     dense_attention,
     flow,
     growth_over_gamma,

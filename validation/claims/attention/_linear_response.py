@@ -25,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.core.memory import EVALUATIONS, require_affordable
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.systems.base import System
 from snapdyn.validation.claims.decoder._visits import outputs
-from snapdyn.validation.properties import Requirement
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.claims.language import Floats, Instance, Requirement
 from snapdyn.validation.search.instance_runs import kept_on_instance
 
 # Least favourable |D - D_response| over the largest |change of ln f| and D0 that a directed search found is 7.7.

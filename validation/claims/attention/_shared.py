@@ -11,7 +11,6 @@ from scipy.integrate import cumulative_trapezoid
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.claims.attention._finite_length import COUNTED, LONG_ENOUGH
 from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
@@ -28,6 +27,7 @@ from snapdyn.validation.claims.language import (
     OVERLAPPING,
     OWN_NEXT_TOKENS,
     SEVERAL_CLASSES,
+    WIDEST,
     Family,
     Floats,
     Instance,
@@ -37,12 +37,13 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     attention_drift,
+    by_query,
     dense_attention,
     flow,
     modified_decoder_gradient,
     noise,
+    output_errors,
 )
-from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.phases import FALL, drop_below_maximum
 
 Tokens = Callable[[SequenceClasses], Ints]

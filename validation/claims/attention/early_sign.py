@@ -7,11 +7,19 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.attention._finite_length import early_terms, rare_counts
 from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens
-from snapdyn.validation.claims.language import OWN_NEXT_TOKENS, ZERO_START, Claim, Floats, Instance, Measured, Property
-from snapdyn.validation.properties import Requirement
+from snapdyn.validation.claims.language import (
+    OWN_NEXT_TOKENS,
+    WIDEST,
+    ZERO_START,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+)
 
 DOMAIN = replace(
     WIDEST,

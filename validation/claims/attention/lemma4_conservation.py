@@ -8,7 +8,6 @@ from scipy.integrate import trapezoid
 
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder, Trajectory
-from snapdyn.validation.claims._shared import by_query
 from snapdyn.validation.claims.attention._laws import compared
 from snapdyn.validation.claims.attention._shared import FLOWS, SCALARS, along, drift_at_end, heights, start_of
 from snapdyn.validation.claims.language import (
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.language import (
     Measured,
     Property,
     attention_drift,
+    by_query,
     dense_attention,
     flow,
     resolution,

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     DELTAS,
     RATE_OF_LARGE_STEPS,
@@ -19,7 +18,16 @@ from snapdyn.validation.claims.concentration._shared import (
     worst_entry,
 )
 from snapdyn.validation.claims.decoder._visits import Numbers, log_error, slope_of_h, visits_of
-from snapdyn.validation.claims.language import EPS, LARGE_VOCABULARY, Claim, Floats, Instance, Measured, Requirement
+from snapdyn.validation.claims.language import (
+    EPS,
+    LARGE_VOCABULARY,
+    NO_MOMENTUM,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Requirement,
+)
 from snapdyn.validation.claims.maps import decoder_map
 
 # Level of the statements on sigma', which say something for D much smaller than the mean count only.

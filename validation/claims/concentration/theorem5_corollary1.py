@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.concentration._shared import (
     ANY_CLASSES,
     DELTAS,
@@ -31,6 +30,7 @@ from snapdyn.validation.claims.decoder._visits import (
 from snapdyn.validation.claims.language import (
     EPS,
     INDEPENDENT_ATTENTION,
+    NO_MOMENTUM,
     Claim,
     Floats,
     Instance,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.language import (
     EPS,
     LINEAR_ALGEBRA,
     ONE_COMMON_TOKEN,
+    WIDEST,
     Family,
     Floats,
     Instance,

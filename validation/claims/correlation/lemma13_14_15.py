@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     UNITS,
@@ -25,6 +24,7 @@ from snapdyn.validation.claims.language import (
     Floats,
     Instance,
     Measured,
+    attention_vectors,
     e_prime,
     spectral_norm,
 )

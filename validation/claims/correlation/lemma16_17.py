@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn.core.memory import require_affordable
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     FINITE_BOUND,
     OVERLAPPING_CLASSES,
@@ -27,6 +26,7 @@ from snapdyn.validation.claims.language import (
     Floats,
     Instance,
     Measured,
+    attention_vectors,
     e_prime,
     overlap,
     spectral_norm,

@@ -8,7 +8,6 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import Trajectory, log_times
 from snapdyn.dynamics.observables import class_logits
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     CORRELATION,
@@ -32,16 +31,17 @@ from snapdyn.validation.claims.language import (
     Measured,
     Picture,
     Property,
+    attention_vectors,
     dense_attention,
     e_prime,
     growth_over_gamma,
     load,
+    output_errors,
     overlap,
     run_on_rung,
     zeta_products,
 )
 from snapdyn.validation.claims.sample_classes import weak_instances
-from snapdyn.validation.dense_algebra import output_errors
 
 ANY_PRIORS = replace(ANY_OVERLAP, shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)

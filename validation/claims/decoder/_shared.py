@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.core.memory import EVALUATIONS, require_affordable
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.decoder._visits import (
     discrete_logits,
     errors_of,
@@ -17,6 +16,7 @@ from snapdyn.validation.claims.decoder._visits import (
 )
 from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
+    WIDEST,
     Floats,
     Instance,
     Ints,

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.kernels.compilation import cached_njit
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.dense_algebra import output_errors
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.claims.language import Floats, Instance, Ints, output_errors
 
 Numbers = float | NDArray[Any]
 

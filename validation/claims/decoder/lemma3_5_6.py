@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import (
     OVERLAPS,
     SCALARS,
@@ -20,6 +19,7 @@ from snapdyn.validation.claims.language import (
     EPS,
     IDENTITY_ERROR,
     INDEPENDENT_ATTENTION,
+    NO_MOMENTUM,
     Claim,
     Floats,
     Instance,

@@ -7,10 +7,19 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims._shared import NO_MOMENTUM
 from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, last_visits
 from snapdyn.validation.claims.decoder._visits import WholeVisits, discrete_logits, recursion, visits_of
-from snapdyn.validation.claims.language import EPS, Claim, Floats, Instance, Measured, Picture, Property, Requirement
+from snapdyn.validation.claims.language import (
+    EPS,
+    NO_MOMENTUM,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Picture,
+    Property,
+    Requirement,
+)
 
 # Most visits that are stepped through on an instance.
 MOST_VISITS = 200_000

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, integrate
-from snapdyn.validation.claims._shared import SEVERAL, starts
 from snapdyn.validation.claims.language import (
     INFINITE_LENGTH,
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
     Instance,
@@ -18,6 +18,7 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     flow,
+    starts,
 )
 from snapdyn.validation.claims.sample_classes import three_frequencies
 

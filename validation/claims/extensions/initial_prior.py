@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
 from snapdyn.validation.claims.language import (
     DESCENT,
@@ -17,6 +16,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     Claim,
     Floats,
+    Grid,
     Instance,
     Ints,
     Map,
@@ -24,8 +24,8 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     flow,
+    starts,
 )
-from snapdyn.validation.grid import Grid
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
 TIE = 1e-3

@@ -5,18 +5,19 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.extensions._shared import alike
 from snapdyn.validation.claims.language import (
     INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     ONE_QUERY,
     OWN_NEXT_TOKENS,
+    SEVERAL,
     SEVERAL_CLASSES,
     UNIFORM,
     ZERO_START,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -26,7 +27,6 @@ from snapdyn.validation.claims.language import (
     by_scipy,
     kept_on_instance,
 )
-from snapdyn.validation.grid import Grid
 
 EPSILONS = (1e-5, 1e-3, 0.1)  # of the root mean square, by the number of the instance
 LEAD = 1e-3  # smallest difference of ln P of two tokens that are not a tie

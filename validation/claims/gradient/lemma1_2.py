@@ -7,16 +7,17 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
-from snapdyn.validation.claims._shared import ONE_STATE, by_query
 from snapdyn.validation.claims.decoder._visits import FROZEN, errors_of, outputs
 from snapdyn.validation.claims.language import (
     IDENTITY_ERROR,
+    ONE_STATE,
     SGD,
     Claim,
     Floats,
     Instance,
     Measured,
     Property,
+    by_query,
     largest_relative,
 )
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import DataSet, SequenceClasses, data_set
-from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.language import ZERO_START, Floats, Instance, Ints, Requirement
+from snapdyn.validation.claims.language import WIDEST, ZERO_START, Floats, Instance, Ints, Requirement
 
 SIZES = (1, 2, 3, 5, 2, 10, 1, 30, 100, 3, 1000)
 """Sequences per class, by the number of the instance."""

@@ -11,6 +11,7 @@ from snapdyn.analytic import expected_spurious, expected_spurious_attention
 from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation.claims.language import (
     Claim,
+    Grid,
     Instance,
     Ints,
     Map,
@@ -36,7 +37,6 @@ from snapdyn.validation.claims.small_data._shared import (
     three_sequences,
 )
 from snapdyn.validation.claims.small_data.spurious_number_sign import early_rates
-from snapdyn.validation.grid import Grid
 
 SMALLEST = 1e-200  # expected numbers below this are not compared
 Law = Callable[..., float]

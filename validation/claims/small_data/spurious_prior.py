@@ -10,6 +10,7 @@ from snapdyn.dynamics import MeanField, data_set, integrate, log_times
 from snapdyn.validation.claims.language import (
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -30,7 +31,6 @@ from snapdyn.validation.claims.small_data._shared import (
     three_sequences,
 )
 from snapdyn.validation.claims.small_data.data_size import FALLS_EARLY
-from snapdyn.validation.grid import Grid
 
 DEPTHS = (1.0, 2.0, 4.0)  # nats, by the number of the instance
 KEPT = 0.05  # of the nats

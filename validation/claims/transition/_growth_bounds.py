@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.validation.claims.language import Floats, Instance
 from snapdyn.validation.rungs.run import single_common_profile
-from snapdyn.validation.search.instance import Instance
 
 # Solution of x exp(x) = 1: u >= eta_Y s (1 - OMEGA/ln V) as long as eta_Y s <= ln V, see `lower_bound`.
 OMEGA = 0.5671432904097838

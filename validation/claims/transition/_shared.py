@@ -10,7 +10,6 @@ from snapdyn import analytic
 from snapdyn.dynamics.classes.synthetic import syn_medium
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.language import (
     EXACT,
     INDEPENDENT_ATTENTION,
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.language import (
     SEVERAL_CLASSES,
     UNIFORM,
     WEAK_CORRELATION,
+    WIDEST,
     ZERO_START,
     Box,
     Family,

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.decoder._visits import elasticity
 from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
     Instance,

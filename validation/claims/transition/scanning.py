@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
-from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LIKE,
@@ -20,12 +19,15 @@ from snapdyn.validation.claims.attention._linear_response import (
 from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
     Instance,
     Measured,
     Picture,
     Property,
+    attention_vectors,
+    by_query,
     flow,
     noise,
     run_on_rung,

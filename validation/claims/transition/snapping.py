@@ -8,16 +8,17 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.language import (
     EXACT,
     INDEPENDENT_ATTENTION,
     LARGE_VOCABULARY,
     MEAN_FIELD,
     ONE_COMMON_TOKEN,
+    SEVERAL,
     UNIFORM,
     Claim,
     Floats,
+    Grid,
     Headline,
     Instance,
     Map,
@@ -41,7 +42,6 @@ from snapdyn.validation.claims.transition._shared import (
     transition,
     transitions,
 )
-from snapdyn.validation.grid import Grid
 
 LATE_FAMILY = replace(
     SEVERAL, num_common=(1, 2), num_queries=(1, 4), vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7)

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike
 
 from snapdyn import analytic
 from snapdyn.dynamics import SingleCommonToken, whole_run
-from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
+    LATE,
     OWN_NEXT_TOKENS,
+    WIDEST,
     Box,
     Claim,
     Floats,
