@@ -176,7 +176,7 @@ WEAK_CORRELATION = Requirement(
 OVERLAPPING = Requirement(
     "every class overlaps another",
     f"largest overlap of every class >= {INDEPENDENT:g}",
-    lambda i: (i.gram - np.eye(i.num_classes)).max(axis=1).min(),
+    lambda i: i.overlaps.max(axis=1).min(),
     at_least=INDEPENDENT,
     defining=True,
 )
@@ -197,6 +197,7 @@ ZERO_START = Requirement(
     lambda i: 0 if i.start is None else np.abs(i.start).max(),
     at_most=0,
 )
+FROM_ZERO = replace(ZERO_START, defining=True)
 INFINITE_LENGTH = Requirement(
     "infinitely long sequences",
     "1/(T-1) = 0",
@@ -212,9 +213,15 @@ LATE = Requirement(
 )
 
 
+def start_of(instance: Instance) -> Floats:
+    """Attention logits at t = 0, (Q, M)."""
+    classes = instance.classes
+    return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
+
+
 def starts(instance: Instance) -> Floats:
     """z(0) of each class, (S, M)."""
-    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
+    return start_of(instance)[instance.classes.query_index]
 
 
 def attention_vectors(instance: Instance) -> Floats:

@@ -10,9 +10,9 @@ from snapdyn.dynamics import MeanField, descend
 from snapdyn.dynamics.rules import Optimizer
 from snapdyn.validation.claims.adam.adam_gain_conserved import PAIR, distinct_by_class
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     UNIFORM,
     WIDEST,
-    ZERO_START,
     Floats,
     Instance,
     Measured,
@@ -60,7 +60,7 @@ def most_tokens(instance: Instance) -> int:
 
 CONDITIONS = (
     Requirement("Adam (0.9, 0.999) on both layers", "layers with another rule: 0", other_rules, at_most=0),
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     replace(PAIR, defining=True),
     UNIFORM,
     Requirement("the searched rates of Y", "eta_Y >= 0.006", lambda i: i.eta_Y, at_least=DOMAIN.eta_Y[0]),
@@ -94,7 +94,7 @@ def leads(instance: Instance, z: Floats) -> Floats:
 
 def system_of(instance: Instance, optimizer: Optimizer = "adam", batch_size: int | None = None) -> MeanField:
     """The mean field of an instance under a rule, whose mean map `descend` makes."""
-    return MeanField(instance.classes, instance.eta_Y, instance.eta_Z, optimizer=optimizer, batch_size=batch_size)
+    return MeanField(*instance.setting, optimizer=optimizer, batch_size=batch_size)
 
 
 def allowed(instance: Instance) -> float:

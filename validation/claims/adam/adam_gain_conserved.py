@@ -85,7 +85,7 @@ def other_rules(of_Y: DescentRule, of_z: DescentRule) -> int:
 
 def overlap_of(instance: Instance) -> float:
     """Smallest over the classes of the largest overlap with another class."""
-    return float((instance.gram - np.eye(instance.num_classes)).max(axis=1).min())
+    return float(instance.overlaps.max(axis=1).min())
 
 
 def distinct_by_class(instance: Instance) -> list[list[int]]:
@@ -107,7 +107,7 @@ def relative_change(instance: Instance, rules: Callable[[Instance], Pair] = rule
     worst = 0.0
     for batch_size in (None, BATCH):
         run = sgd(
-            instance.classes, instance.eta_Y, instance.eta_Z, GAIN_UPDATES, batch_size, optimizer=rules(instance),
+            *instance.setting, GAIN_UPDATES, batch_size, optimizer=rules(instance),
             seed=instance.number, reduce=False,
         )  # fmt: skip
         largest = np.abs(run.z).max()
@@ -125,9 +125,7 @@ def with_attention(rule: DescentRule) -> Callable[[Instance], Pair]:
 
 def steps_late(instance: Instance) -> Measured:
     """The change, in steps eta_Z, of a long run, whose attention oscillates about its maximum."""
-    run = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, LATE_UPDATES, None, optimizer=rules_of(instance), reduce=False
-    )
+    run = sgd(*instance.setting, LATE_UPDATES, None, optimizer=rules_of(instance), reduce=False)
     return Measured(change(instance, run) / instance.eta_Z, at_most=10.0)
 
 
@@ -213,7 +211,7 @@ def weighted_sums(instance: Instance, weighted: bool = True) -> Measured:
     rule = CONSERVED_RULES[instance.number % len(CONSERVED_RULES)]
     of_Y = (rule, GradientDescent(), SignDescent())[instance.number // len(CONSERVED_RULES) % 3]
     run = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, CONSERVED_UPDATES, None, optimizer=(of_Y, rule), reduce=False,
+        *instance.setting, CONSERVED_UPDATES, None, optimizer=(of_Y, rule), reduce=False,
         save_decoder=True,
     )  # fmt: skip
     v, worst = np.zeros_like(run.z[0]), -1.0

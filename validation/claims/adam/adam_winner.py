@@ -99,7 +99,7 @@ def trained_lead(at: Training, optimizer: Optimizer = "adam") -> Measured:
     """Largest lead of a class after 4000 updates, the mean over 6 seeds of training."""
     instance = replace(base(), weights=np.array(at.prior))
     runs = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
+        *instance.setting, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
         seed=range(6), record=[4000],
     )  # fmt: skip
     return Measured(float(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max()), at_most=-0.2)

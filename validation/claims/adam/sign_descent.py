@@ -11,8 +11,8 @@ from snapdyn.dynamics import Adam, MeanField, SequenceClasses, descend, sgd, sin
 from snapdyn.dynamics.classes.synthetic import profile
 from snapdyn.dynamics.rules import Optimizer, SignDescent
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     WIDEST,
-    ZERO_START,
     Box,
     Claim,
     Floats,
@@ -71,7 +71,7 @@ CONDITIONS = (
         "steps below the smallest ratio", "eta_Z c_max/c_min <= 0.1 in classes of three tokens or more",
         step_over_ratio, at_most=0.1,
     ),
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     Requirement(
         "no common tokens", "tokens of two or more classes: 0",
         lambda i: ((i.P > 0).sum(axis=0) > 1).sum(), at_most=0, defining=True,
@@ -91,7 +91,7 @@ def distance(instance: Instance, speed: float = 2.0, optimizer: Optimizer = Sign
     """Largest |ln(c_max/c_min) - law| of all classes and updates, in steps eta_Z; the first gradient of z is 0."""
     N = updates_of(instance)
     run = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, N, None, optimizer=instance.rules or optimizer,
+        *instance.setting, N, None, optimizer=instance.rules or optimizer,
         record=np.unique(np.linspace(0, N, 200).round().astype(int)), reduce=False,
     )  # fmt: skip
     worst, k = 0.0, np.maximum(0, run.t - 1)

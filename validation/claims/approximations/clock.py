@@ -40,7 +40,7 @@ EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 def end_of_run(instance: Instance) -> Trajectory:
     """Run of Eq. (10) at three times about t_end."""
     times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)
-    arguments = EXACT, instance.classes, instance.eta_Y, instance.eta_Z, times
+    arguments = EXACT, *instance.setting, times
     system = system_on_rung(EXACT, instance.classes, 1.0, 1.0)
     require_affordable(f"a run of the rung {EXACT!r}", EVALUATIONS * system.multiplications)
     try:

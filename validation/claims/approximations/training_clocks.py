@@ -11,10 +11,10 @@ from snapdyn.dynamics import Trajectory, momentum_clock
 from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.claims.language import (
     DESCENT,
+    FROM_ZERO,
     MEAN_FIELD,
     NO_MOMENTUM,
     SGD,
-    ZERO_START,
     Claim,
     Floats,
     Grid,
@@ -59,7 +59,7 @@ def change(instance: Instance) -> float:
 
 
 OF_MOMENTUM = (
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     Requirement(
         "small change",
         "max(eta_Y, eta_Z) i/(1-mu) <= 0.1, i the number of steps",
@@ -78,7 +78,7 @@ LATE = Requirement(
 def descent(instance: Instance) -> Trajectory:
     """Descent at the start and at step i."""
     steps = [0, steps_of(instance)]
-    return run_on_rung(DESCENT, instance.classes, instance.eta_Y, instance.eta_Z, steps, momentum=momentum_of(instance))
+    return run_on_rung(DESCENT, *instance.setting, steps, momentum=momentum_of(instance))
 
 
 def lag_over_steps(instance: Instance) -> float:
@@ -94,7 +94,7 @@ def lag_over_steps(instance: Instance) -> float:
 
 def error_of_fall(instance: Instance, t: float, start: float, end: float) -> tuple[float, float]:
     """Relative error of the fall of the loss of the flow up to t, against descent from `start` to `end`; rounding."""
-    flow = run_on_rung(MEAN_FIELD, instance.classes, instance.eta_Y, instance.eta_Z, [t], rtol=1e-11, atol=1e-16)
+    flow = run_on_rung(MEAN_FIELD, *instance.setting, [t], rtol=1e-11, atol=1e-16)
     # The loss is rounded to 1e-16 of ln V.
     return abs((start - flow.loss[0]) / (start - end) - 1), 1e-14 * np.log(instance.vocab_size) / (start - end)
 
@@ -197,7 +197,7 @@ def updates_of(instance: Instance) -> int:
 
 
 OF_SCHEDULES = (
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     Requirement(
         "small change", "max(eta_Y, eta_Z) times the number of steps <= 1", change, at_most=1.0 + 1e-9, defining=True
     ),
@@ -216,7 +216,7 @@ def error_at(clock: Callable[[Floats], float]) -> Callable[[Instance], Measured]
 
     def measure(instance: Instance) -> Measured:
         N, m = updates_of(instance), multipliers("warm-up, stable, decay", updates_of(instance))
-        rates = instance.classes, instance.eta_Y, instance.eta_Z
+        rates = instance.setting
         start, end = run_on_rung(DESCENT, *rates, [0, N], momentum=instance.momentum, schedule=m).loss
         error, rounding = error_of_fall(instance, clock(m), start, end)
         allowed = max(rates[1:]) * (m**2).sum() / m.sum()

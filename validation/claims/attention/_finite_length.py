@@ -3,7 +3,10 @@
 import numpy as np
 
 from snapdyn.dynamics.classes.table import SequenceClasses
+from snapdyn.dynamics.systems.base import System
 from snapdyn.validation.claims.language import Floats, Instance, Requirement, attention_vectors
+
+EARLY = 1e-7  # eta_Y t at which an early rate is read
 
 
 def early_terms(instance: Instance) -> tuple[Floats, Floats]:
@@ -20,6 +23,18 @@ def early_terms(instance: Instance) -> tuple[Floats, Floats]:
     overlaps = ((f @ f.T - np.eye(len(p))) @ p)[of] / p[of] / (instance.vocab_size - 1)
     sums = (w - 2 * w * f**2).sum(axis=1)[of] + 2 * w[of, tokens] - 1 / P[of, tokens]
     return overlaps, sums / (instance.seq_len or np.inf)
+
+
+def early_rates(system: System) -> tuple[Floats, float]:
+    """Rates of the logits after a step of the decoder from a start Y = 0, and its length: its errors are below 1e-7.
+
+    The rates grow like the time. The step gives the leading term of Y as long as eta_Y t V is below 1.
+    """
+    start, rate = system.initial_state(), np.empty(system.size)
+    system.write_rate(start, rate)
+    step = EARLY / max(1.0, np.abs(rate).max())
+    system.write_rate(start + step * rate, rate)
+    return system.z_support(rate), step
 
 
 def counts_over_overlaps(instance: Instance) -> float:

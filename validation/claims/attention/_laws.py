@@ -18,7 +18,6 @@ from snapdyn.validation.claims.attention._shared import (
     heights,
     logits_of,
     some,
-    start_of,
 )
 from snapdyn.validation.claims.language import (
     EPS,
@@ -41,6 +40,7 @@ from snapdyn.validation.claims.language import (
     flow,
     growth_over_gamma,
     noise,
+    start_of,
 )
 
 # Rounding of two solutions with a Gram matrix, in units of its condition number.
@@ -66,7 +66,7 @@ def compared(at: Instance, drift: Floats, tokens: Tokens | None = None) -> Measu
 
 def exact_speed(at: Instance) -> Floats:
     """xi_n/gamma_n of Theorem 1(a), any priors, (S,)."""
-    return growth_over_gamma((at.gram - np.eye(at.num_classes))[None], float(at.vocab_size), heights(at)[None])[0]
+    return growth_over_gamma(at.overlaps[None], float(at.vocab_size), heights(at)[None])[0]
 
 
 def leading_speed(at: Instance) -> Floats:

@@ -43,6 +43,7 @@ from snapdyn.validation.claims.language import (
     modified_decoder_gradient,
     noise,
     output_errors,
+    start_of,
 )
 from snapdyn.validation.phases import FALL, drop_below_maximum
 
@@ -130,12 +131,6 @@ def logits_of(classes: SequenceClasses, tokens: Tokens) -> tuple[Ints, Ints]:
     return query[kept], token[kept]
 
 
-def start_of(instance: Instance) -> Floats:
-    """Attention logits at t = 0, (Q, M)."""
-    classes = instance.classes
-    return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-
-
 def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured:
     """Largest fall of a distinct logit below its maximum so far, or rise of a common one, over the largest |z - z(0)|.
 
@@ -146,7 +141,7 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     run = flow(instance, rung)
     classes = instance.classes
     query, token = logits_of(classes, tokens)
-    overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
+    overlaps = instance.overlaps.max(axis=1, keepdims=True) > 0
     owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
     moved = owners.any(axis=0)
     query, token = query[moved], token[moved]

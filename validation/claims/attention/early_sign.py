@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField
-from snapdyn.validation.claims.attention._finite_length import early_terms, rare_counts
+from snapdyn.validation.claims.attention._finite_length import early_rates, early_terms, rare_counts
 from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     OWN_NEXT_TOKENS,
     WIDEST,
-    ZERO_START,
     Claim,
     Floats,
     Instance,
@@ -33,9 +33,6 @@ DOMAIN = replace(
     eta_Y=(1.0, 1.0),
     seq_len=(1, 10**8),
 )
-EARLY = 1e-7  # eta_Y t at which the rate is read: it grows like t
-
-
 LONG_COUNTS = Requirement(
     "every token is counted", "1/((T-1) P) <= 1e-3 for all tokens", rare_counts, at_most=1e-3, defining=True
 )
@@ -47,12 +44,7 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
     classes, (overlaps, length) = instance.classes, early_terms(instance)
     system = FiniteLengthMeanField(classes, 1.0, 1.0, instance.seq_len)
     tokens = distinct_tokens(classes)
-    # One small step from Y = 0 gives the leading term of Y(t): the errors stay until eta_Y t V is of order 1.
-    start, rate = system.initial_state(), np.empty(system.size)
-    system.write_rate(start, rate)
-    step = EARLY / max(1.0, np.abs(rate).max())
-    system.write_rate(start + step * rate, rate)
-    dz = system.z_support(rate)
+    dz, step = early_rates(system)
     query, token = classes.z_coordinates
     P, p, V = classes.P.toarray(), classes.prior, instance.vocab_size
     of = P[:, tokens].argmax(axis=0)
@@ -88,7 +80,7 @@ CLAIM = Claim(
             "finite length",
             error,
             DOMAIN,
-            conditions=(replace(ZERO_START, defining=True), OWN_NEXT_TOKENS, A_DISTINCT_TOKEN, LONG_COUNTS),
+            conditions=(FROM_ZERO, OWN_NEXT_TOKENS, A_DISTINCT_TOKEN, LONG_COUNTS),
             controls={
                 "wrong theory: T infinite": partial(error, law=lambda overlaps, length: overlaps),
                 "wrong theory: 1.1 times the term of the length": partial(

@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 from snapdyn import analytic
 from snapdyn.dynamics import ModifiedDecoder, Trajectory
 from snapdyn.validation.claims.attention._laws import compared
-from snapdyn.validation.claims.attention._shared import FLOWS, SCALARS, along, drift_at_end, heights, start_of
+from snapdyn.validation.claims.attention._shared import FLOWS, SCALARS, along, drift_at_end, heights
 from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
@@ -25,6 +25,7 @@ from snapdyn.validation.claims.language import (
     dense_attention,
     flow,
     resolution,
+    start_of,
 )
 
 
@@ -39,7 +40,7 @@ def kernel(instance: Instance) -> Measured:
     """Eq. (10) with exact beta, as `sd.ModifiedDecoder` computes it, against dense linear algebra."""
     at = moved(instance)
     drift = start_of(at) * 0.0
-    system = ModifiedDecoder(at.classes, at.eta_Y, at.eta_Z, z_initial=at.start)
+    system = ModifiedDecoder(*at.setting, z_initial=at.start)
     values = system.initial_state()
     values[system.layout.num_slots :] = heights(at) * at.vocab_size
     drift[at.classes.z_coordinates] = system.z_support(system.derivative(0.0, values)) / at.eta_Z

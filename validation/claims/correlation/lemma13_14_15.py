@@ -13,7 +13,6 @@ from snapdyn.validation.claims.correlation._shared import (
     fifty_classes,
     inverse_rounding,
     overlap_property,
-    overlaps,
     root_mean_square,
     with_attention,
 )
@@ -36,7 +35,7 @@ ONE_PAIR[:2, -1] = 1.0
 
 def largest_overlap(instance: Instance, bound: Callable[[Floats], Floats | float] = spectral_norm) -> Measured:
     """Largest overlap over `bound`(E), at most 1 up to the rounding of eigenvalues; 0 if no classes overlap."""
-    E = overlaps(instance)
+    E = instance.overlaps
     i, j = np.unravel_index(E.argmax(), E.shape)
     quotient, where = (E[i, j] / bound(E), f"classes {i} and {j}") if E.any() else (0.0, "no class overlaps another")
     return Measured(quotient, at_most=1 + UNITS * len(E) * EPS, where=where)
@@ -86,7 +85,7 @@ def residual(
     lambda and the eigenvectors U of E come from the singular values and vectors of the attention vectors, E' from a
     dense inverse of the Gram matrix.
     """
-    f, E = attention_vectors(instance), overlaps(instance)
+    f, E = attention_vectors(instance), instance.overlaps
     U, sigma, _ = np.linalg.svd(f, full_matrices=False)
     with np.errstate(divide="ignore"):
         difference = e_prime(E) @ U - U * form(sigma**2 - 1)
@@ -138,7 +137,7 @@ def largest_of_e_prime(
     size: Callable[[Floats], Floats | float] = spectral_norm,
 ) -> Measured:
     """|lambda_1(E')| over `bound`(`size`(E)), at most 1 up to the rounding of the inverse; 0 without overlaps."""
-    E = overlaps(instance)
+    E = instance.overlaps
     if not E.any():
         return Measured(0.0, at_most=1.0, where="no class overlaps another: E' = 0")
     limit = bound(float(size(E)))

@@ -16,7 +16,6 @@ from snapdyn.validation.claims.correlation._shared import (
     inverse_rounding,
     leading_error,
     overlap_property,
-    overlaps,
     product_rounding,
     with_attention,
 )
@@ -45,7 +44,7 @@ def smallest_over_bound(
     bound: Callable[[Floats], Floats] = own_bound,
 ) -> Measured | None:
     """Smallest -`matrix`(E)_ii, which is -E'_ii, over `bound`(E) (K,) of overlapping classes; 1 if none overlaps."""
-    E = overlaps(instance)
+    E = instance.overlaps
     overlapping = np.flatnonzero(E.any(axis=1))
     if not overlapping.size:
         return Measured(1.0, at_least=1.0, where="no class overlaps another: E' = 0")
@@ -68,7 +67,7 @@ def to_the_span(f: Floats) -> Floats:
 
 def by_distance(instance: Instance, distances: Callable[[Floats], Floats] = to_the_span) -> Measured:
     """|E'_ii - (1 - 1/dist^2)| with the squared `distances` of the attention vectors, in units of rounding."""
-    E = overlaps(instance)
+    E = instance.overlaps
     difference = np.diag(e_prime(E)) - (1 - 1 / distances(attention_vectors(instance)))
     return Measured(np.abs(difference).max() / inverse_rounding(E), at_most=UNITS)
 
@@ -138,7 +137,7 @@ def largest_entry(
 
     The error of E (I+E)^{-1} E is K eps times its bound times the condition number of I+E.
     """
-    E = overlaps(instance)
+    E = instance.overlaps
     entries = np.abs(matrix(E)) * (1 - off_diagonal * np.eye(len(E)))
     n, k = np.unravel_index(entries.argmax(), entries.shape)
     quotient = entries[n, k] / bound(E, float(spectral_norm(E))) if E.any() else 0.0
@@ -150,7 +149,7 @@ off_diagonal = partial(largest_entry, constant=0.5, off_diagonal=True)
 
 def definition(instance: Instance, matrix: Callable[[Floats], Floats] = leading_error) -> Measured:
     """E' by its definition against E + `matrix`(E), in units of the rounding of a dense inverse."""
-    E = overlaps(instance)
+    E = instance.overlaps
     return Measured(np.abs(e_prime(E) - E - matrix(E)).max() / inverse_rounding(E), at_most=UNITS)
 
 

@@ -38,7 +38,7 @@ def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Int
     """Give each class, its L tokens that no other class has in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
         ahead = prior(np.log(instance.P), starts(instance))
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & single)
         tokens = tokens[np.argsort(-ahead[n, tokens], kind="stable")]

@@ -7,6 +7,7 @@ import numpy as np
 
 from snapdyn.validation.claims.extensions._shared import alike
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     ONE_QUERY,
@@ -14,7 +15,6 @@ from snapdyn.validation.claims.language import (
     SEVERAL,
     SEVERAL_CLASSES,
     UNIFORM,
-    ZERO_START,
     Claim,
     Floats,
     Grid,
@@ -36,7 +36,6 @@ DOMAIN = replace(
 )  # fmt: skip
 
 
-ZERO = replace(ZERO_START, defining=True)
 EQUAL_PROFILES = Requirement(
     "equal profiles", "largest difference of the sorted rows of P <= 1e-9",
     lambda i: np.ptp(np.sort(i.P / i.P.sum(axis=1, keepdims=True), axis=1), axis=0).max(), at_most=1e-9,
@@ -91,7 +90,7 @@ def centred_logits(instance: Instance) -> Floats:
 
 def largest_lead_at_start(instance: Instance) -> float:
     """Largest difference of ln P of two distinct tokens of a class."""
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     of_classes = (row[single & (row > 0)] for row in instance.P)
     return max((float(np.ptp(np.log(own))) for own in of_classes if own.size), default=0.0)
 
@@ -114,7 +113,7 @@ def smallest_lead(instance: Instance, of_distinct: bool = True, rms: bool = Fals
     without the mean, an integral of positive terms if a has been ahead. With epsilon only the norm differs.
     """
     paths = attention_logits(instance, epsilon_of(instance) if rms else None)
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     found = []
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & (single | (not of_distinct)))
@@ -216,7 +215,7 @@ def overlap_map(level: str) -> Map:
 
 
 EQUIVALENT = replace(DOMAIN, equal_profiles=True, num_queries=(1, 1), uniform=True, shared_by_all=True)
-OF_RUNS = (ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS)
+OF_RUNS = (FROM_ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS)
 OF_EQUIVALENT = (*OF_RUNS, SEVERAL_CLASSES, replace(ONE_QUERY, defining=True), UNIFORM, EQUAL_PROFILES)
 OVERLAP = Requirement("overlap above the mean", "M min c_n.c_k >= 1", least_overlap, at_least=1.0)
 

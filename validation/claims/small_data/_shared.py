@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import DataSet, SequenceClasses, data_set
-from snapdyn.validation.claims.language import WIDEST, ZERO_START, Floats, Instance, Ints, Requirement
+from snapdyn.validation.claims.language import WIDEST, Floats, Instance, Ints, Requirement
 
 SIZES = (1, 2, 3, 5, 2, 10, 1, 30, 100, 3, 1000)
 """Sequences per class, by the number of the instance."""
@@ -100,7 +100,6 @@ A_COMMON_TOKEN = Requirement(
     "a common token", "tokens of several next tokens >= 1", lambda i: (source_of(i).omega_size > 1).sum(), at_least=1,
     defining=True,
 )  # fmt: skip
-ZERO = replace(ZERO_START, defining=True)
 A_SPURIOUS_TOKEN = Requirement(
     "a spurious token", "spurious tokens in the data set >= 1", lambda i: len(stored(i).spurious), at_least=1,
     defining=True,

@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn.analytic import expected_spurious, expected_spurious_attention
 from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     Claim,
     Grid,
     Instance,
@@ -29,14 +30,13 @@ from snapdyn.validation.claims.small_data._shared import (
     IN_TRAINING,
     MANY_DISTINCT,
     STORED,
-    ZERO,
     arguments,
     log_absences,
     size_of,
     stored,
     three_sequences,
 )
-from snapdyn.validation.claims.small_data.spurious_number_sign import early_rates
+from snapdyn.validation.claims.small_data.spurious_number_sign import rates_of
 
 SMALLEST = 1e-200  # expected numbers below this are not compared
 Law = Callable[..., float]
@@ -84,7 +84,7 @@ def growth_of_attention(instance: Instance, distinct: bool = False) -> Measured 
 def largest_early_rate(instance: Instance) -> float:
     """Largest early rate of the logit of a spurious token, over the largest rate of any logit."""
     data = stored(instance)
-    rates, tokens = early_rates(data), data.z_coordinates[1]
+    rates, tokens = rates_of(data), data.z_coordinates[1]
     spurious = np.isin(tokens, data.spurious[:, 1])
     return float(rates[spurious].max() / np.abs(rates).max()) if spurious.any() and rates.any() else -1.0
 
@@ -178,7 +178,7 @@ CLAIM = Claim(
             growth_of_attention,
             IN_TRAINING,
             conditions=(
-                ZERO,
+                FROM_ZERO,
                 STORED,
                 A_COMMON_TOKEN,
                 A_SPURIOUS_TOKEN,

@@ -10,7 +10,17 @@ import numpy as np
 
 from snapdyn.analytic import expected_spurious, variance_of_spurious
 from snapdyn.dynamics import MeanField, SequenceClasses, data_set
-from snapdyn.validation.claims.language import ZERO_START, Claim, Floats, Instance, Ints, Measured, Property
+from snapdyn.validation.claims.attention._finite_length import early_rates
+from snapdyn.validation.claims.language import (
+    FROM_ZERO,
+    Claim,
+    Floats,
+    Instance,
+    Ints,
+    Measured,
+    Property,
+    kept_on_instance,
+)
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
     A_COMMON_TOKEN,
@@ -42,18 +52,16 @@ def independent(*given: Any) -> float:
     return float((each * (1.0 - each)).sum())
 
 
+@kept_on_instance
 def drawn(instance: Instance) -> Floats:
     """Numbers of spurious tokens in `DATA_SETS` data sets, (DATA_SETS,), from the counts of each class's tokens."""
-    if "spurious" not in instance.runs:
-        classes, (P, _, sequences, length) = source_of(instance), arguments(instance)
-        found = np.zeros((classes.num_next_tokens, DATA_SETS, classes.num_tokens), np.bool_)
-        rng = np.random.default_rng(instance.number)
-        for v, row, N in zip(classes.next_index, P.toarray(), sequences, strict=True):
-            found[v] |= rng.multinomial(N * length, row / row.sum(), size=DATA_SETS) > 0
-        spurious = (found.sum(axis=0) == 1) & (classes.omega_size > 1)
-        instance.runs["spurious"] = spurious.sum(axis=1).astype(float)
-    numbers: Floats = instance.runs["spurious"]
-    return numbers
+    classes, (P, _, sequences, length) = source_of(instance), arguments(instance)
+    found = np.zeros((classes.num_next_tokens, DATA_SETS, classes.num_tokens), np.bool_)
+    rng = np.random.default_rng(instance.number)
+    for v, row, N in zip(classes.next_index, P.toarray(), sequences, strict=True):
+        found[v] |= rng.multinomial(N * length, row / row.sum(), size=DATA_SETS) > 0
+    spurious = (found.sum(axis=0) == 1) & (classes.omega_size > 1)
+    return spurious.sum(axis=1).astype(float)
 
 
 def error_of_mean(instance: Instance, law: NumberLaw, squares: bool = False) -> Measured:
@@ -153,7 +161,6 @@ SPURIOUS_NUMBER = Claim(
 )
 
 
-EARLY = 1e-7  # eta_Y t at which the rate is read: it grows like t
 RESOLVED = 1e-9  # of the prior of a sequence: smaller rates are rounding
 # Overlaps with the other sequences of the same next token and with those of other ones, weighted by priors; and V.
 RateLaw = Callable[[Floats, Floats, int], Floats]
@@ -179,14 +186,10 @@ def overlaps(data: SequenceClasses, labels: Ints) -> tuple[Floats, Floats]:
     return same - p, f @ (f.T @ p) - same
 
 
-def early_rates(data: SequenceClasses) -> Floats:
+def rates_of(data: SequenceClasses) -> Floats:
     """Rates of z over eta_Z eta_Y t from a zero start, on `z_coordinates`, by the mean field."""
-    system = MeanField(data, 1.0, 1.0)
-    start, rate = system.initial_state(), np.empty(system.size)
-    system.write_rate(start, rate)
-    step = EARLY / max(1.0, np.abs(rate).max())
-    system.write_rate(start + step * rate, rate)
-    return system.z_support(rate) / step
+    rates, step = early_rates(MeanField(data, 1.0, 1.0))
+    return rates / step
 
 
 def law_error(instance: Instance, law: RateLaw = right_law, permuted: bool = False) -> Measured | None:
@@ -197,7 +200,7 @@ def law_error(instance: Instance, law: RateLaw = right_law, permuted: bool = Fal
         return None
     of, f = data.class_of_entry[entry], data.decoder_inputs().data[entry]
     same, others = overlaps(data, np.roll(data.next_index, 1) if permuted else data.next_index)
-    found = early_rates(data)[data.z_of_entry[entry]] / (data.prior[of] * f**2)
+    found = rates_of(data)[data.z_of_entry[entry]] / (data.prior[of] * f**2)
     size = others / V + same * (V - 1) / V + RESOLVED * data.prior
     return Measured(float(np.abs((found - law(same, others, V)[of]) / size[of]).max()), at_most=0.02)
 
@@ -218,7 +221,7 @@ def rising_share(name: str) -> float:
     rises = []
     for seed in range(20):
         data = data_set(classes(), N, 20, seed)
-        rises.append(early_rates(data)[data.z_of_entry[alone(data)]] > 0)
+        rises.append(rates_of(data)[data.z_of_entry[alone(data)]] > 0)
     return float(np.concatenate(rises).mean())
 
 
@@ -258,7 +261,7 @@ SPURIOUS_SIGN = Claim(
             "mean field",
             law_error,
             replace(ANY_SEQUENCES, name="stored sequences"),
-            conditions=(replace(ZERO_START, defining=True), STORED),
+            conditions=(FROM_ZERO, STORED),
             controls={
                 "wrong theory: Theorem 2(a) as if each sequence had its own next token": partial(
                     law_error, law=lambda same, others, V: others / V

@@ -8,6 +8,7 @@ import numpy as np
 from snapdyn.analytic import expected_spurious_attention
 from snapdyn.dynamics import MeanField, data_set, integrate, log_times
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     Claim,
     Floats,
     Grid,
@@ -26,7 +27,6 @@ from snapdyn.validation.claims.small_data._shared import (
     IN_TRAINING,
     MANY_DISTINCT,
     STORED,
-    ZERO,
     stored,
     three_sequences,
 )
@@ -143,7 +143,7 @@ def depth_map(level: str) -> Map:
     )  # fmt: skip
 
 
-CONDITIONS = (ZERO, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT, FALLS_EARLY)
+CONDITIONS = (FROM_ZERO, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT, FALLS_EARLY)
 
 CLAIM = Claim(
     "spurious-prior",

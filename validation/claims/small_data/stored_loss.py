@@ -9,7 +9,7 @@ from snapdyn.dynamics import MeanField, SequenceClasses, data_set, integrate, sg
 from snapdyn.dynamics.observables import loss_on
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims.language import (
-    ZERO_START,
+    FROM_ZERO,
     Claim,
     Floats,
     Instance,
@@ -154,7 +154,7 @@ CLAIM = Claim(
                 vocab_size=(2, 10**6),
                 seq_len=(1, 300),
             ),
-            conditions=(replace(ZERO_START, defining=True), STORED),
+            conditions=(FROM_ZERO, STORED),
             controls={"wrong theory: SGD on fresh sequences at each step": partial(exchange, fresh=True)},
             evaluations=(60, 2000),
         ),

@@ -12,6 +12,7 @@ from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims.language import (
     EXACT,
+    FROM_ZERO,
     INDEPENDENT_ATTENTION,
     INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
@@ -22,7 +23,6 @@ from snapdyn.validation.claims.language import (
     UNIFORM,
     WEAK_CORRELATION,
     WIDEST,
-    ZERO_START,
     Box,
     Family,
     Floats,
@@ -67,7 +67,6 @@ DISTINCT_TOKENS = Requirement(
 )
 # What scanning and the readings speak of.
 SCANNING = (SEVERAL_CLASSES, OWN_NEXT_TOKENS, DISTINCT_TOKENS, OVERLAPPING)
-FROM_ZERO = replace(ZERO_START, defining=True)
 ONE_COMMON = (*SCANNING, FROM_ZERO, replace(INFINITE_LENGTH, defining=True), ONE_COMMON_TOKEN)
 # Set-up of Theorem 4.
 SYMMETRIC = (

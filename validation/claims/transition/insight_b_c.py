@@ -44,7 +44,7 @@ SOLVER = 1e-3
 MOVING = Requirement(
     "two classes overlap, so attention moves",
     "largest f_n.f_k >= 1e-6",
-    lambda i: (i.gram - np.eye(i.num_classes)).max(),
+    lambda i: i.overlaps.max(),
     at_least=1e-6,
     defining=True,
 )
