@@ -291,7 +291,7 @@ def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[M
     K, V = classes.num_classes, classes.vocab_size
     values = abs(classes.eigenvalues(z))
     lower = 6.0 / math.sqrt(V)
-    smallest = Measured(float(values[-1]), at_least=lower).labelled(
+    smallest = Measured(values[-1], at_least=lower).labelled(
         "condition", "lower bound on overlap", required=f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}"
     )
     return [large_vocabulary(K, V), weak_correlation(K, float(values[0])), smallest]

@@ -109,7 +109,7 @@ def lead(instance: Instance, optimizer: Optimizer = "adam") -> Measured | None:
     batch_size = BATCHES[instance.number % len(BATCHES)] if optimizer == "adam" else None
     run = descend(system_of(instance, instance.rules or optimizer, batch_size), updates, 1.0, record=[updates])
     found = leads(instance, run.z[-1]) if run.success else np.array([])
-    return Measured(float(found.max()), allowed(instance)) if found.size else None
+    return Measured(found.max(), allowed(instance)) if found.size else None
 
 
 @cache
@@ -165,4 +165,4 @@ def lead_with(instance: Instance, **changes: Any) -> float:
     system, ((x, _),) = adam_in_numpy(instance, round(DURATION / instance.eta_Y), **changes)
     z = np.zeros((classes.queries.size, classes.num_tokens))
     z[classes.z_coordinates] = system.z_support(x)
-    return float(leads(instance, z).max())
+    return leads(instance, z).max()

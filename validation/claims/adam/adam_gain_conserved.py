@@ -85,7 +85,7 @@ def other_rules(of_Y: DescentRule, of_z: DescentRule) -> int:
 
 def overlap_of(instance: Instance) -> float:
     """Smallest over the classes of the largest overlap with another class."""
-    return float(instance.overlaps.max(axis=1).min())
+    return instance.overlaps.max(axis=1).min()
 
 
 def distinct_by_class(instance: Instance) -> list[list[int]]:

@@ -28,7 +28,7 @@ def gap_of_map(eta: float, wrong: bool) -> float:
     system, steps = flow_of(Adam(0.0, 0.99), eta), round(TIME / eta)
     made = descend(system, steps, 1.0, record=[steps // 2, steps]).loss
     flow = integrate(system, (1.1 if wrong else 1.0) * np.array([steps // 2, steps])).loss
-    return float(np.abs(flow / made - 1).max())
+    return np.abs(flow / made - 1).max()
 
 
 def gap_of_memory(share: float, wrong: bool) -> float:
@@ -37,7 +37,7 @@ def gap_of_memory(share: float, wrong: bool) -> float:
     times = [0.5 * TIME / eta, TIME / eta]
     with_moments = integrate(flow_of(Adam(0.0, 1 - eta / share), eta), times).z
     without = integrate(flow_of(Adam(0.0, 0.9), 1.1 * eta if wrong else eta, memory=False), times).z
-    return float(np.abs(with_moments - without).max() / np.abs(without).max())
+    return np.abs(with_moments - without).max() / np.abs(without).max()
 
 
 @cache
@@ -53,7 +53,7 @@ def gap_of_batch(inverse: float, wrong: bool) -> float:
     B, steps, rule = round(1 / inverse), round(TIME / ETA), Adam(0.0, 0.99)
     system = MeanField(strongly_correlated_classes(), ETA, ETA, optimizer=rule, batch_size=1 if wrong else B)
     z = descend(system, steps, 1.0, record=[steps]).z[0]
-    return float(np.abs(mean_of_training(B, rule) - z).max() / np.abs(z).max())
+    return np.abs(mean_of_training(B, rule) - z).max() / np.abs(z).max()
 
 
 GAPS = {

@@ -102,7 +102,7 @@ def trained_lead(at: Training, optimizer: Optimizer = "adam") -> Measured:
         *instance.setting, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
         seed=range(6), record=[4000],
     )  # fmt: skip
-    return Measured(float(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max()), at_most=-0.2)
+    return Measured(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max(), at_most=-0.2)
 
 
 TRAINED = {

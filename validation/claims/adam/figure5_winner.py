@@ -56,7 +56,7 @@ def missed(at: Mapping[str, float], frequent: bool = False, seeds: int = SEEDS) 
     runs = sgd(classes, eta, eta, UPDATES, BATCH, length, optimizer="adam", seed=range(seeds), record=[UPDATES])
     start = MeanField(classes, eta, eta)
     wanted = winners(of_distinct(classes, descend(start, 0, 1.0)) if frequent else predicted(eta))
-    return Measured(float(np.mean([winners(of_distinct(classes, run)) != wanted for run in runs])), MOST_MISSED)
+    return Measured(np.mean([winners(of_distinct(classes, run)) != wanted for run in runs]), MOST_MISSED)
 
 
 def length_map(level: str) -> Map:

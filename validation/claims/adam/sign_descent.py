@@ -211,7 +211,7 @@ def loss_error(at: At, factor: float = 1.0) -> Measured:
     eta = end / at["updates"]
     run = sgd(classes_of(at), eta, SLOW * eta, int(at["updates"]), None, optimizer="sign", reduce=False)
     law = np.log1p(others(at, factor * eta * run.t))
-    return Measured(float(np.abs(run.loss / law - 1).max()), at_most=1e-6)
+    return Measured(np.abs(run.loss / law - 1).max(), at_most=1e-6)
 
 
 def delay(at: At, batch: bool = True) -> Measured:

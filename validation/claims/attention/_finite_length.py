@@ -43,7 +43,7 @@ def counts_over_overlaps(instance: Instance) -> float:
         return 0.0
     overlaps, length = early_terms(instance)
     worst = np.divide(-length, overlaps, out=np.where(length < 0, np.inf, 0.0), where=overlaps > 0)
-    return float(worst.max(initial=0.0))
+    return worst.max(initial=0.0)
 
 
 def counts_between_tokens(instance: Instance) -> float:
@@ -53,7 +53,7 @@ def counts_between_tokens(instance: Instance) -> float:
     overlaps, length = early_terms(instance)
     of = instance.P[:, SequenceClasses.distinct_tokens(instance.classes)].argmax(axis=0)
     spread = np.array([np.ptp(length[of == n]) for n in of])
-    return float(np.divide(spread, overlaps, out=np.where(spread > 0, np.inf, 0.0), where=overlaps > 0).max(initial=0))
+    return np.divide(spread, overlaps, out=np.where(spread > 0, np.inf, 0.0), where=overlaps > 0).max(initial=0)
 
 
 def rare_counts(instance: Instance) -> float:

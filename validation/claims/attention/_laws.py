@@ -132,7 +132,7 @@ def movement_over_rounding(instance: Instance, tokens: Tokens | None, rounding: 
     """Largest |z - z(0)| of logits at t_end by linear response, over the rounding of a run plus `rounding`."""
     token = instance.classes.z_coordinates[1]
     kept = np.ones(token.size, bool) if tokens is None else np.isin(token, tokens(instance.classes))
-    return float(np.abs(response(instance).z[kept]).max(initial=0.0) / (noise(instance, MEAN_FIELD) + rounding))
+    return np.abs(response(instance).z[kept]).max(initial=0.0) / (noise(instance, MEAN_FIELD) + rounding)
 
 
 def movement_above_rounding(tokens: Tokens | None = None, rounding: float = 0.0) -> Requirement:

@@ -229,7 +229,7 @@ class _Law(System):
         found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
 
         def largest_share(part: NDArray[Any], whole: NDArray[Any], mask: NDArray[np.bool_]) -> float:
-            return float((part[mask] / whole[mask]).max(initial=-np.inf))
+            return (part[mask] / whole[mask]).max(initial=-np.inf)
 
         driven = moving & (share > 1e-9)
         lost_share = largest_share(lost, drive, driven)

@@ -52,7 +52,7 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
     found = np.array([dz[(token == l) & (query == classes.query_index[n])][0] for n, l in zip(of, tokens, strict=True)])
     found /= step * p[of] ** 2 * f**2 * (V - 1) / V
     size = np.abs(overlaps) + np.abs(length) + 1e-9 / f**2
-    return Measured(float(np.abs((found - law(overlaps, length)) / size).max()), at_most=0.02)
+    return Measured(np.abs((found - law(overlaps, length)) / size).max(), at_most=0.02)
 
 
 CLAIM = Claim(

@@ -70,7 +70,7 @@ def wrong_diversity(instance: Instance, rule: str = "P exp(z(0))") -> Measured |
     if not counted.size:
         return None
     numbers = [np.array([len(set(np.array(tokens)[:, n])) for n in counted]) for tokens in (won, predicted)]
-    return Measured(float(np.abs(numbers[0] - numbers[1]).max()), at_most=0.0)
+    return Measured(np.abs(numbers[0] - numbers[1]).max(), at_most=0.0)
 
 
 def expected_diversity(P: Floats, spread: float, heads: int) -> tuple[float, float]:

@@ -138,7 +138,7 @@ def least_rise(instance: Instance, of_distinct: bool = True, rms: bool = False) 
     """Smallest early rate of a distinct token, over the largest rate of a token; wrong theory: of any token."""
     drift, P = early_drift(instance, epsilon_of(instance) if rms else None)
     chosen = P > 0 if of_distinct else np.ones_like(P, bool)
-    return Measured(float(drift[chosen].min(initial=1.0)), at_least=0.0, error=1e-6)
+    return Measured(drift[chosen].min(initial=1.0), at_least=0.0, error=1e-6)
 
 
 def largest_rise(instance: Instance, common: bool = True) -> Measured | None:
@@ -147,7 +147,7 @@ def largest_rise(instance: Instance, common: bool = True) -> Measured | None:
     z = z - z[0]
     shared = np.isin(np.flatnonzero(instance.P[0]), instance.classes.common_tokens())
     rise, largest = np.diff(z[:, shared == common], axis=0).max(), np.abs(z).max()
-    return Measured(float(rise / largest), at_most=0.0, error=1e-6) if largest else None
+    return Measured(rise / largest, at_most=0.0, error=1e-6) if largest else None
 
 
 def lasting_overlap(instance: Instance) -> float:
@@ -158,7 +158,7 @@ def lasting_overlap(instance: Instance) -> float:
     paths = centred_logits(instance)
     c = np.exp(paths - paths.max(axis=2, keepdims=True))
     c /= c.sum(axis=2, keepdims=True)
-    return float(c.shape[2] * (c @ c.transpose(0, 2, 1) + 2.0 * np.eye(c.shape[1])).min())
+    return c.shape[2] * (c @ c.transpose(0, 2, 1) + 2.0 * np.eye(c.shape[1])).min()
 
 
 def growth_gap(setting: tuple[int, float | None]) -> Measured:
@@ -174,7 +174,7 @@ def error_of_squares(M: int, power: float = 2.0) -> Measured:
     """Early rates of three distinct tokens over M tokens, over those in proportion to P^2: largest |ratio - 1|."""
     drift, P = early_drift(over(M))
     found = drift[1:4] / P[1:4] ** power
-    return Measured(float(np.abs(found / found[0] - 1.0).max()), at_most=0.01)
+    return Measured(np.abs(found / found[0] - 1.0).max(), at_most=0.01)
 
 
 def over(M: int, common: float = 0.3) -> Instance:
@@ -187,7 +187,7 @@ def over(M: int, common: float = 0.3) -> Instance:
 def least_overlap(instance: Instance) -> float:
     """M times the smallest product of attention vectors of two classes at zero start."""
     P = instance.P / instance.P.sum(axis=1, keepdims=True)
-    return float(P.shape[1] * (P @ P.T + 2.0 * np.eye(len(P))).min())
+    return P.shape[1] * (P @ P.T + 2.0 * np.eye(len(P))).min()
 
 
 def small_epsilon(instance: Instance) -> float:
@@ -199,7 +199,7 @@ def small_epsilon(instance: Instance) -> float:
     c = P[0, (P[0] > 0) & (np.count_nonzero(P, axis=0) == 1)]
     lifts = (P[0] @ P[1:].T).sum() * (c + added)
     lowers = added * (instance.vocab_size - 1) * (P[0] @ P[0] - c)
-    return float(((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0))
+    return ((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0)
 
 
 def overlap_map(level: str) -> Map:

@@ -41,7 +41,7 @@ NumberLaw = Callable[..., float]
 def others_forgotten(*given: Any) -> float:
     """Wrong theory: the number of (next token, common token) pairs that occur at all."""
     absent = np.exp(log_absences(*given))
-    return float((1.0 - absent).sum())
+    return (1.0 - absent).sum()
 
 
 def independent(*given: Any) -> float:
@@ -49,7 +49,7 @@ def independent(*given: Any) -> float:
     log_absent = log_absences(*given)
     q, others = -np.expm1(log_absent), np.exp([np.delete(log_absent, v, 0).sum(0) for v in range(len(log_absent))])
     each = (q * others).sum(axis=0)
-    return float((each * (1.0 - each)).sum())
+    return (each * (1.0 - each)).sum()
 
 
 @kept_on_instance
@@ -202,7 +202,7 @@ def law_error(instance: Instance, law: RateLaw = right_law, permuted: bool = Fal
     same, others = overlaps(data, np.roll(data.next_index, 1) if permuted else data.next_index)
     found = rates_of(data)[data.z_of_entry[entry]] / (data.prior[of] * f**2)
     size = others / V + same * (V - 1) / V + RESOLVED * data.prior
-    return Measured(float(np.abs((found - law(same, others, V)[of]) / size[of]).max()), at_most=0.02)
+    return Measured(np.abs((found - law(same, others, V)[of]) / size[of]).max(), at_most=0.02)
 
 
 SETTINGS: dict[
@@ -222,7 +222,7 @@ def rising_share(name: str) -> float:
     for seed in range(20):
         data = data_set(classes(), N, 20, seed)
         rises.append(rates_of(data)[data.z_of_entry[alone(data)]] > 0)
-    return float(np.concatenate(rises).mean())
+    return np.concatenate(rises).mean()
 
 
 def most(name: str) -> Measured:

@@ -60,7 +60,7 @@ def rate_of_query(instance: Instance) -> float:
     K eta_Z/eta_Y = 1e-4 and K = 60 by 0.012 %.
     """
     prior, query = instance.prior, instance.classes.query_index
-    return float((instance.ratio * np.bincount(query, prior)[query] / prior).max())
+    return (instance.ratio * np.bincount(query, prior)[query] / prior).max()
 
 
 SLOW_ATTENTION = Requirement(
