@@ -215,13 +215,13 @@ LATE = Requirement(
 
 def start_of(instance: Instance) -> Floats:
     """Attention logits at t = 0, (Q, M)."""
-    classes = instance.classes
-    return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
+    shape = np.unique(instance.query).size, instance.P.shape[1]
+    return np.zeros(shape) if instance.start is None else instance.start
 
 
 def starts(instance: Instance) -> Floats:
     """z(0) of each class, (S, M)."""
-    return start_of(instance)[instance.classes.query_index]
+    return np.zeros_like(instance.P) if instance.start is None else instance.start[instance.classes.query_index]
 
 
 def attention_vectors(instance: Instance) -> Floats:
