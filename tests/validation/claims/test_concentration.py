@@ -12,7 +12,7 @@ from snapdyn import analytic
 from snapdyn.dynamics import random_classes
 from snapdyn.validation.claims.concentration import lemma10_18, theorem5_corollary1
 from snapdyn.validation.claims.concentration._shared import DELTAS, below, order_of_theta, outside, tail
-from snapdyn.validation.claims.decoder._visits import (
+from snapdyn.validation.claims.decoder._shared import (
     single_token_classes,
 )
 from snapdyn.validation.search.instance import Instance

@@ -28,7 +28,7 @@ from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.systems.base import System
-from snapdyn.validation.claims.decoder._visits import outputs
+from snapdyn.validation.claims.decoder._shared import outputs
 from snapdyn.validation.claims.language import Floats, Instance, Requirement
 from snapdyn.validation.search.instance_runs import kept_on_instance
 

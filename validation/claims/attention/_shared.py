@@ -17,7 +17,7 @@ from snapdyn.validation.claims.attention._linear_response import (
     LITTLE_MEMORY,
     LITTLE_MEMORY_COMMON,
 )
-from snapdyn.validation.claims.decoder._visits import outputs
+from snapdyn.validation.claims.decoder._shared import outputs
 from snapdyn.validation.claims.language import (
     EPS,
     EXACT,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims.decoder._visits import Numbers, WholeVisits
+from snapdyn.validation.claims.decoder._shared import Numbers, WholeVisits
 from snapdyn.validation.claims.language import (
     WIDEST,
     Floats,

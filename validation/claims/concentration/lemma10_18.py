@@ -18,7 +18,7 @@ from snapdyn.validation.claims.concentration._shared import (
     variance_of_sgd,
     worst_entry,
 )
-from snapdyn.validation.claims.decoder._visits import FROZEN, Numbers, own_lead
+from snapdyn.validation.claims.decoder._shared import FROZEN, Numbers, own_lead
 from snapdyn.validation.claims.language import EPS, Box, Claim, Floats, Instance, Map, Measured, Property, Requirement
 
 # Settings of the SGD run.

@@ -17,7 +17,7 @@ from snapdyn.validation.claims.concentration._shared import (
     tail,
     worst_entry,
 )
-from snapdyn.validation.claims.decoder._visits import Numbers, log_error, slope_of_h, visits_of
+from snapdyn.validation.claims.decoder._shared import Numbers, log_error, slope_of_h, visits_of
 from snapdyn.validation.claims.language import (
     EPS,
     LARGE_VOCABULARY,

@@ -19,7 +19,7 @@ from snapdyn.validation.claims.concentration._shared import (
     steps_of,
     worst_entry,
 )
-from snapdyn.validation.claims.decoder._visits import (
+from snapdyn.validation.claims.decoder._shared import (
     Numbers,
     elasticity,
     log_error,

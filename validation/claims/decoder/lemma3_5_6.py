@@ -11,10 +11,13 @@ from snapdyn.validation.claims.decoder._shared import (
     SCALARS,
     SOLVER_ERROR,
     distance,
+    errors_of,
     flow_against,
     modified_mixing,
+    outputs,
+    recursion,
+    whole_steps,
 )
-from snapdyn.validation.claims.decoder._visits import errors_of, outputs, recursion, whole_steps
 from snapdyn.validation.claims.language import (
     EPS,
     IDENTITY_ERROR,

@@ -7,8 +7,15 @@ from functools import partial
 import numpy as np
 
 from snapdyn import analytic
-from snapdyn.validation.claims.decoder._shared import SCALARS, by_visits, last_visits
-from snapdyn.validation.claims.decoder._visits import WholeVisits, discrete_logits, recursion, visits_of
+from snapdyn.validation.claims.decoder._shared import (
+    SCALARS,
+    WholeVisits,
+    by_visits,
+    discrete_logits,
+    last_visits,
+    recursion,
+    visits_of,
+)
 from snapdyn.validation.claims.language import (
     EPS,
     NO_MOMENTUM,

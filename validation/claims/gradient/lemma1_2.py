@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, SequenceClasses, sgd
-from snapdyn.validation.claims.decoder._visits import FROZEN, errors_of, outputs
+from snapdyn.validation.claims.decoder._shared import FROZEN, errors_of, outputs
 from snapdyn.validation.claims.language import (
     IDENTITY_ERROR,
     ONE_STATE,

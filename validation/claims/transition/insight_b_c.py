@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import syn_medium
-from snapdyn.validation.claims.decoder._visits import elasticity
+from snapdyn.validation.claims.decoder._shared import elasticity
 from snapdyn.validation.claims.language import (
     LARGE_VOCABULARY,
     MEAN_FIELD,

@@ -33,14 +33,17 @@ from snapdyn.validation.claims.language import (
     run_on_rung,
     standard_error,
 )
-from snapdyn.validation.claims.transition._growth_bounds import OMEGA, EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.claims.transition._shared import (
     MANY_CLASSES,
+    OMEGA,
     ONE_COMMON,
+    EqualClasses,
     Given,
     equal_classes,
     five_tokens,
+    least_common_growth,
     log_growth,
+    lower_bound,
     monotonicity_violation,
     symmetric_property,
     transition,

@@ -28,19 +28,21 @@ from snapdyn.validation.claims.language import (
     flow,
     run_on_rung,
 )
-from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, common_growth, upper_bound
 from snapdyn.validation.claims.transition._shared import (
     MANY_CLASSES,
     NOT_FASTER,
     ONE_COMMON,
     WHOLE,
+    EqualClasses,
     Given,
+    common_growth,
     equal_classes,
     five_tokens,
     log_growth,
     symmetric_property,
     transition,
     transitions,
+    upper_bound,
 )
 
 LATE_FAMILY = replace(

@@ -23,7 +23,7 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
 )
-from snapdyn.validation.claims.transition._growth_bounds import OMEGA
+from snapdyn.validation.claims.transition._shared import OMEGA
 
 # u = V h has a relative error of some eps.
 ROUNDING = 1e-14
