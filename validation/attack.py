@@ -123,32 +123,29 @@ def attack(
 def attacked(entry: Claim, number: int, budget: float, seed: int, until: float = math.inf) -> Attacked:
     """Search the domain of one property; simplify a counterexample and measure it with a second integrator."""
     prop = entry.properties[number]
+    nothing = Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, "no time left", cut=True)
     if time.time() > until:
-        return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, "no time left", cut=True)
+        return nothing
     with threadpool_limits(1):
         try:
             found = examine(
                 prop, max(1, round(budget * prop.evaluations[0])), seed, until, worst_cases(entry.id, prop.name)
             )
         except InputError as error:  # the measure raised, say: the others are attacked all the same
-            return Attacked(entry.id, number, prop.name, prop.rung, 0, 0, None, str(error))
+            return replace(nothing, place=str(error), cut=False)
         evaluations = found.tried + found.undecided + found.outside
         if found.worst is None:
             why = "no time left" if found.cut else "no instance inside the conditions"
-            return Attacked(entry.id, number, prop.name, prop.rung, 0, evaluations, None, why, cut=found.cut)
+            return replace(nothing, evaluations=evaluations, place=why, cut=found.cut)
         worst, instance = found.worst.measured, found.worst.instance
-        place = prop.domain.described(instance)  # type: ignore[union-attr]
-        result = Attacked(
-            entry.id,
-            number,
-            prop.name,
-            prop.rung,
-            found.tried,
-            evaluations,
-            worst,
-            place,
-            plain(instance),
-            {name: plain(case.instance) for name, case in found.needs.items()},
+        result = replace(
+            nothing,
+            tried=found.tried,
+            evaluations=evaluations,
+            worst=worst,
+            place=prop.domain.described(instance),  # type: ignore[union-attr]
+            instance=plain(instance),
+            needs={name: plain(case.instance) for name, case in found.needs.items()},
             nan_message=found.nan_message,
             cut=found.cut,
         )

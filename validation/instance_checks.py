@@ -466,7 +466,9 @@ def _settings(given: Instance | dict[str, float]) -> dict[str, Any]:
 
 def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, float]) -> list[InstanceResult]:
     """Answers of a claim: on the rung that decides, and on each of `rungs` on which the claim has properties."""
-    speaking = [prop for prop in entry.properties if _speaks_of(prop, given)]
+    speaking = [
+        prop for prop in entry.properties if prop.domain is not None and prop.domain.speaks_of(_own(prop, given))
+    ]
     rules = given.rules if isinstance(given, Instance) else None
     if speaking and isinstance(given, Instance) and entry.of_rule == "own" and not rules:
         words = "it is about another rule than gradient descent: give optimizer, for example optimizer='adam'"
@@ -480,7 +482,9 @@ def _answers(entry: Claim, rungs: Iterable[str], given: Instance | dict[str, flo
             missing = min(([name for name in box if name not in given] for box in boxes), key=len)
             words += f"; give {', '.join(missing)} too"
         return [InstanceResult(entry, "not applicable", words)]
-    speaking = [prop for prop in speaking if _contains(prop, given)] or speaking
+    # A Family says only where to search.
+    inside = [prop for prop in speaking if not isinstance(prop.domain, Box) or prop.domain.contains(_own(prop, given))]
+    speaking = inside or speaking
     of_rungs = [prop.rung for prop in speaking]
     deciding = DECIDING if DECIDING in of_rungs else of_rungs[0]
     wanted = [deciding, *(rung for rung in rungs if rung != deciding and rung in of_rungs)]
@@ -506,40 +510,26 @@ def _of_gradient_descent(prop: Property) -> Property:
     return replace(prop, conditions=(requirement, *prop.conditions))
 
 
-def _speaks_of(prop: Property, given: Instance | dict[str, float]) -> bool:
-    """Whether a property is about the instance; a Box needs all its parameters, and leaves others to other claims."""
-    if isinstance(prop.domain, Box):
-        return isinstance(given, dict) and prop.domain.ranges.keys() <= given.keys()
-    return prop.domain is not None and prop.domain.speaks_of(given)
-
-
-def _contains(prop: Property, given: Instance | dict[str, float]) -> bool:
-    """Whether parameters lie in the ranges of a property's Box; a Family says only where to search."""
-    return not isinstance(prop.domain, Box) or prop.domain.contains(_own(prop.domain, given))
-
-
-def _own(box: Box, given: Instance | dict[str, float]) -> dict[str, float]:
-    """The parameters of a Box among those that are given."""
-    assert isinstance(given, dict)
-    return {name: given[name] for name in box.ranges}
+def _own(prop: Property, given: Instance | dict[str, float]) -> Instance | dict[str, float]:
+    """What a property reads of the instance: its Box takes its own parameters, and leaves others to other claims."""
+    if isinstance(prop.domain, Box) and isinstance(given, dict):
+        return {name: given[name] for name in prop.domain.ranges if name in given}
+    return given
 
 
 def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float]) -> InstanceResult:
     """Answer of one property."""
-    beyond = ""
-    if isinstance(prop.domain, Box):
-        given = _own(prop.domain, given)
+    beyond, given = "", _own(prop, given)
+    if isinstance(prop.domain, Box) and isinstance(given, dict):
         misses = [name for name, range_ in prop.domain.ranges.items() if not range_.contains(given[name])]
         beyond = ", ".join(f"{name} is {given[name]:g}" for name in misses)
-    reading, trouble = Reading([], None, measurable=True), ""
     try:
         if isinstance(prop.domain, Box) and isinstance(given, dict) and not beyond:
             given = prop.domain.of_parameters(given)
         reading = prop.at(given)
-    except Unaffordable as error:
-        trouble = str(error)
     except InputError as error:
-        trouble = f"the measurement failed: {error}"
+        failed = "" if isinstance(error, Unaffordable) else "the measurement failed: "
+        reading = Reading([], None, measurable=True, reason=f"{failed}{error}")
     measured, unmet = reading.measured, reading.unmet
     if measured is not None and not unmet and not beyond:
         measured = prop.with_rounding(given, measured)
@@ -557,7 +547,7 @@ def _on_property(entry: Claim, prop: Property, given: Instance | dict[str, float
         if entry.under_rules and any(condition.name == GRADIENT_DESCENT.name for condition in unmet):
             reason += f". {entry.under_rules}"
     elif measured is None:
-        status, reason = "undecided", trouble or reading.reason
+        status, reason = "undecided", reading.reason
     else:
         status = "undecided" if not measured.decided else "holds" if measured.holds else "fails"
         several = isinstance(prop.domain, Box) and len({str(each.domain) for each in entry.properties}) > 1

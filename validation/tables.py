@@ -44,12 +44,11 @@ SPECIAL = {
     "|": r"\textbar{}",
     '"': "''",
 }
+LOWER, UPPER = "αβγδεζηθικλμνξπρστυφχψω", "ΓΔΘΛΞΠΣΥΦΨΩ"
+NAMES = {letter: unicodedata.name(letter).split()[-1].replace("LAMDA", "LAMBDA") for letter in LOWER + UPPER}
 GREEK = {
-    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].lower().replace('lamda', 'lambda')}}}"
-    for letter in "αβγδεζηθικλμνξπρστυφχψω"
-} | {
-    letter: rf"\ensuremath{{\{unicodedata.name(letter).split()[-1].capitalize().replace('Lamda', 'Lambda')}}}"
-    for letter in "ΓΔΘΛΞΠΣΥΦΨΩ"
+    letter: rf"\ensuremath{{\{name.lower() if letter in LOWER else name.capitalize()}}}"
+    for letter, name in NAMES.items()
 }
 SYMBOLS = {
     "≤": r"\ensuremath{\le}",

@@ -25,7 +25,7 @@ from snapdyn.validation.claims.on_text import (
     NEXT_WORDS,
     ROLES,
     Move,
-    assumption_2_on,
+    assumption_2,
     distinct_by_chance,
     overlap_spectrum,
     theorem_2_on,
@@ -74,7 +74,7 @@ def show_classes(classes: TextClasses) -> None:
         ("queries with one class", str(classes.trivial_queries.size)),
         ("largest eigenvalues of E", spectrum),
         *((f"Assumption 2, {c.name}", f"required {c.required}, measured {c.value:.4g}: {_yes(c.holds)}")
-          for c in assumption_2_on(classes)),
+          for c in assumption_2(classes)),
     ]  # fmt: skip
     show_table(("of the text", ""), rows, width=WIDTH)
 

@@ -14,7 +14,6 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import import_module
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -68,12 +67,13 @@ def entries(files: list[Path]) -> Iterator[dict[str, Any]]:
 
 def planted_claim(entry: dict[str, Any]) -> Any:
     """The claim of an entry, from its chapter imported again with the changed source, in this process."""
+    from snapdyn.validation.claims import claims_of_chapter
+
     chapter, _, _ = entry["file"].partition("/")
     for name in [name for name in sys.modules if name.startswith(f"{PACKAGE}.{chapter}.")]:
         del sys.modules[name]
     sys.meta_path.insert(0, Planted(entry["file"], entry["old"], entry["new"]))  # type: ignore[arg-type]
-    module = import_module(f"{PACKAGE}.{chapter}.{entry['claim'].replace('-', '_')}")
-    return replace(module.CLAIM, chapter=chapter)
+    return claims_of_chapter(chapter)[entry["claim"]]
 
 
 def examined(entry: dict[str, Any], stored: bool, full: bool) -> dict[str, Any]:

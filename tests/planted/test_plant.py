@@ -14,7 +14,7 @@ eta_Y = 1.0, eta_Z = 1.0, t_end = 1.0}""".replace("\\\n", "")
 
 def entry(kind: str, old: str, new: str) -> str:
     """An entry of lemma13, whose bound two classes reach."""
-    facts = f'claim = "lemma13"\nfile = "correlation/lemma13.py"\nold = "{old}"\nnew = "{new}"\n'
+    facts = f'claim = "lemma13"\nfile = "correlation/lemma13_14_15.py"\nold = "{old}"\nnew = "{new}"\n'
     return (
         f"[[variant]]\n{facts}" if kind == "variant" else f'[[error]]\nkind = "{kind}"\n{facts}instance = {INSTANCE}\n'
     )

@@ -11,7 +11,7 @@ from snapdyn.dynamics import MeanField, integrate, random_classes, single_common
 from snapdyn.validation.claims.extensions import layer_norm
 from snapdyn.validation.claims.extensions.heads import expected_diversity
 from snapdyn.validation.claims.maps import fall_onset
-from snapdyn.validation.claims.reproduction import figure6_threshold
+from snapdyn.validation.claims.reproduction import figure6
 from snapdyn.validation.claims.small_data import spurious_prior
 from snapdyn.validation.search.counterexamples import load
 from snapdyn.validation.search.instance import Instance
@@ -86,10 +86,10 @@ def test_tables_of_heads_and_of_the_threshold() -> None:
     name = "theory/heads_and_layer_norm.md"
     for s, written in zip(row(name, "s"), row(name, "expected number of winners"), strict=True):
         assert rounded(expected_diversity(np.array([4.0, 2.0, 1.0]), float(s) or 1e-3, 8)[0], written) == written
-    assert tuple(map(float, row(name, "eta_Y/eta_Z"))) == figure6_threshold.RATIOS
+    assert tuple(map(float, row(name, "eta_Y/eta_Z"))) == figure6.RATIOS
     for first, entropies in (
-        ("T and batch infinite, zero start", figure6_threshold.descended(3, 1.0)),
-        ("the same, decoder retrained at each step", figure6_threshold.retrained(3, 1.0)),
+        ("T and batch infinite, zero start", figure6.descended(3, 1.0)),
+        ("the same, decoder retrained at each step", figure6.retrained(3, 1.0)),
     ):
         assert row(name, first) == [f"{entropy:.3f}" for entropy in entropies]
 

@@ -105,8 +105,8 @@ WRONG: list[tuple[str, str, Callable[[Any], Any]]] = [
     ("lemma1", "dynamics.MeanField.derivative", scaled(1 + 1e-6)),
     ("lemma6", "analytic.h", lambda right: lambda s, eta_Y, vocab_size: right(s, 1.001 * eta_Y, vocab_size)),
     ("lemma9", "analytic.gamma", lambda right: lambda t, eta, V, K: right(t, eta, V, K) * np.log(V)),
-    ("lemma14", "validation.claims.correlation.lemma14.e_prime", lambda right: lambda E: right(2 * E)),
-    ("lemma16", "validation.claims.correlation.lemma16.e_prime", lambda right: lambda E: right(2 * E)),
+    ("lemma14", "validation.claims.correlation.lemma13_14_15.e_prime", lambda right: lambda E: right(2 * E)),
+    ("lemma16", "validation.claims.correlation.lemma16_17.e_prime", lambda right: lambda E: right(2 * E)),
     ("lemma18", "validation.claims.concentration._shared.tail", scaled(20.0)),
     (
         "theorem1b",

@@ -1,4 +1,4 @@
-"""The claims: a folder per chapter, a file per claim, as register.toml lists them. Import the register from here."""
+"""The claims: a folder per chapter, in the order of register.toml. Import the register from here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from snapdyn.core.errors import FORGOTTEN, InputError, file_path, list_of, shown, suggest
@@ -16,10 +17,17 @@ from snapdyn.validation.register_folder import OURS, Register, read_register, re
 
 __all__ = ["CLAIMS", "chosen_claims", "claim", "load_claims", "use_register"]
 
-CLAIMS.declare(
-    replace(import_module(f"{__name__}.{chapter}.{id_.replace('-', '_')}").CLAIM, chapter=chapter)
-    for id_, chapter in OURS.chapter_of.items()
-)
+
+def claims_of_chapter(chapter: str) -> dict[str, Claim]:
+    """Our own claims that the modules of a chapter's folder define, by id."""
+    package = f"{__name__}.{chapter}"
+    modules = [import_module(f"{package}.{found.name}") for found in iter_modules(import_module(package).__path__)]
+    values = [value for module in modules for value in vars(module).values()]
+    return {entry.id: replace(entry, chapter=chapter) for entry in values if isinstance(entry, Claim)}
+
+
+_defined = {id_: entry for chapter in OURS.chapters for id_, entry in claims_of_chapter(chapter).items()}
+CLAIMS.declare(_defined[id_] for id_ in OURS.chapter_of)
 
 
 def names_of_claims() -> list[str]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from snapdyn.analytic import expected_spurious
 from snapdyn.core.errors import InputError, shown
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.text.text_classes import TextClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import MUCH_LARGER
+from snapdyn.validation.claims.language import MUCH_LARGER
 from snapdyn.validation.measured import Measured
 
 ROLES = (
@@ -256,14 +256,6 @@ def overlap_spectrum(classes: SequenceClasses, count: int = 3) -> Floats:
     return np.sort(eigsh(gram, k=count, which="LA", v0=start, return_eigenvectors=False) - 1.0)[::-1]
 
 
-def assumption_2_on(classes: SequenceClasses) -> list[Measured]:
-    """Evaluate Assumption 2; above DENSE_CLASSES classes without its lower bound, which needs all eigenvalues."""
-    if classes.num_classes <= DENSE_CLASSES:
-        return assumption_2(classes)
-    K, V = classes.num_classes, classes.vocab_size
-    return [large_vocabulary(K, V), weak_correlation(K, float(overlap_spectrum(classes, 1)[0]))]
-
-
 def _classes_of(run: Trajectory) -> SequenceClasses:
     if run.classes is None or not run.t.size:
         raise InputError(
@@ -272,41 +264,29 @@ def _classes_of(run: Trajectory) -> SequenceClasses:
     return run.classes
 
 
-def assumption_2(classes: SequenceClasses, z: ArrayLike | None = None) -> list[Measured]:
-    """Evaluate the conditions of Assumption 2 on `classes`.
+def assumption_2(classes: SequenceClasses) -> list[Measured]:
+    """Evaluate the conditions of Assumption 2 on `classes` at z = 0.
 
     They are V >> K^2 (read as a factor 10), |lambda_1(E)| < 1/K and |lambda_i(E)| >= 6/sqrt(V) for all i.
-
-    Parameters
-    ----------
-    classes : SequenceClasses
-    z : (Q, M) array, optional
-        Attention logits; default 0.
 
     Returns
     -------
     list of Measured
-        Large vocabulary, weak correlation, lower bound on overlap.
+        Large vocabulary, weak correlation, lower bound on overlap; above DENSE_CLASSES classes without the last one,
+        which needs all eigenvalues.
     """
-    K, V = classes.num_classes, classes.vocab_size
-    values = abs(classes.eigenvalues(z))
+    K, V, is_dense = classes.num_classes, classes.vocab_size, classes.num_classes <= DENSE_CLASSES
+    values = np.abs(overlap_spectrum(classes, K if is_dense else 1))
+    below = math.nextafter(1 / K, 0)  # the condition is strict
     lower = 6.0 / math.sqrt(V)
-    smallest = Measured(float(values[-1]), at_least=lower).labelled(
-        "condition", "lower bound on overlap", required=f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}"
+    conditions = (
+        ("large vocabulary", f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)", Measured(V / K**2, at_least=MUCH_LARGER)),
+        ("weak correlation", f"|lambda_1(E)| < 1/K = {1 / K:.4g}", Measured(values[0], at_most=below)),
+        (
+            "lower bound on overlap",
+            f"min |lambda_i(E)| >= 6/sqrt(V) = {lower:.4g}",
+            Measured(values[-1], at_least=lower),
+        ),
     )
-    return [large_vocabulary(K, V), weak_correlation(K, float(values[0])), smallest]
-
-
-def large_vocabulary(num_classes: int, vocab_size: int) -> Measured:
-    """Evaluate V >> K^2 of Assumption 2."""
-    return Measured(vocab_size / num_classes**2, at_least=MUCH_LARGER).labelled(
-        "condition", "large vocabulary", required=f"V/K^2 >= {MUCH_LARGER:g} (V >> K^2)"
-    )
-
-
-def weak_correlation(num_classes: int, largest: float) -> Measured:
-    """Evaluate |lambda_1(E)| < 1/K of Assumption 2, `largest` the absolute value of lambda_1."""
-    below = math.nextafter(1 / num_classes, 0)  # the condition is strict
-    return Measured(largest, at_most=below).labelled(
-        "condition", "weak correlation", required=f"|lambda_1(E)| < 1/K = {1 / num_classes:.4g}"
-    )
+    measurable = conditions if is_dense else conditions[:2]
+    return [measured.labelled("condition", name, required=required) for name, required, measured in measurable]

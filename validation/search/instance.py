@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from snapdyn.core import memory
 from snapdyn.core.errors import (
@@ -210,6 +210,21 @@ class Instance:
     def eigenvalues(self) -> Floats:
         """Eigenvalues of the Gram matrix at the start, increasing, (S,)."""
         return np.asarray(np.linalg.eigvalsh(self.gram))
+
+    @property
+    def overlaps(self) -> Floats:
+        """E = F^T F - I at the start, (S, S), diagonal exactly 0."""
+        return self.gram - np.eye(self.num_classes)
+
+    @property
+    def of_one_class(self) -> NDArray[np.bool_]:
+        """Whether a token occurs in one class alone, (M,)."""
+        return np.count_nonzero(self.P, axis=0) == 1
+
+    @property
+    def setting(self) -> tuple[SequenceClasses, float, float]:
+        """Classes, eta_Y and eta_Z: what systems, rungs and training take first."""
+        return self.classes, self.eta_Y, self.eta_Z
 
     @property
     def num_classes(self) -> int:

@@ -242,9 +242,7 @@ def _run_of_rules(instance: Instance, rung: str, times: Floats, residual: bool, 
     """The mean map of the rules of an instance, after the whole numbers of updates next to `times`."""
     if rung != MEAN_FIELD:
         raise NoNumber(f"the rung {rung!r} has no rule of descent but gradient descent")
-    system = MeanField(
-        instance.classes, instance.eta_Y, instance.eta_Z, instance.start, residual, optimizer=instance.rules or "sgd"
-    )
+    system = MeanField(*instance.setting, instance.start, residual, optimizer=instance.rules or "sgd")
     updates = np.unique(np.maximum(1, times.round())).astype(np.int64)
     require_affordable("the updates of a rule", float(updates[-1]) * system.multiplications)
     return succeeded(

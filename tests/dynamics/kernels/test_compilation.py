@@ -18,7 +18,7 @@ CODE = """
 import numpy as np
 from snapdyn.dynamics.kernels.compilation import cache_of_kernels
 from snapdyn.core.parallel import WorkerPool
-from snapdyn.validation.claims.decoder._visits import recursion
+from snapdyn.validation.claims.decoder._shared import recursion
 
 def run():
     return float(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0]), cache_of_kernels()
@@ -72,7 +72,7 @@ def test_no_cache_at_all(read_only: Path) -> None:
     """Assert one note, and that a kernel runs, where not even a temporary folder can be made."""
     code = (
         "import tempfile; tempfile.tempdir = '/dev/null'\n"
-        "from snapdyn.validation.claims.decoder._visits import recursion; import numpy as np\n"
+        "from snapdyn.validation.claims.decoder._shared import recursion; import numpy as np\n"
         "print(recursion(10.0, 0.1, np.array([1]), 9.0, 1.0)[0])"
     )
     done = subprocess.run(

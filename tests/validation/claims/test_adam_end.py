@@ -7,8 +7,8 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.validation.claims.adam._winner import base
-from snapdyn.validation.claims.adam.adam_conserved import weighted_sums
 from snapdyn.validation.claims.adam.adam_end import late_loss, rate, slope
+from snapdyn.validation.claims.adam.adam_gain_conserved import weighted_sums
 
 SETTING = {"K": 1, "distinct": 1, "V": 50, "eta": 0.02, "beta1": 0.9, "beta2": 0.99}
 

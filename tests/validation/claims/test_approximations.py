@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 import snapdyn as sd
 from snapdyn import analytic
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims.approximations import ladder, schedule, theorem1b
+from snapdyn.validation.claims.approximations import ladder, theorem1b, training_clocks
 from snapdyn.validation.measured import SEED
 
 
@@ -63,10 +63,10 @@ def test_a_flow_with_changing_rates_is_the_flow_at_their_integral() -> None:
     assert np.abs(end(False) - flow).max() > 0.1 * scale
 
 
-@pytest.mark.parametrize("name", schedule.SCHEDULES)
+@pytest.mark.parametrize("name", training_clocks.SCHEDULES)
 def test_schedules_are_those_of_their_names(name: str) -> None:
     """Assert the first and last multipliers of 1000 updates, and their mean, the area under the curve."""
-    m = schedule.multipliers(name, 1000)
+    m = training_clocks.multipliers(name, 1000)
     first, last, mean = {
         "warm-up": (0.002, 1.0, 0.75),
         "cosine": (1.0, 0.0, 0.5),

@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 import snapdyn as sd
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.validation.claims.attention._shared import common_tokens, drift_at_end, falls
-from snapdyn.validation.claims.attention.conservation import drift, without_projection
 from snapdyn.validation.claims.attention.corollary2 import PERMUTED, UNEQUAL, two_classes
+from snapdyn.validation.claims.attention.lemma4_conservation import drift, without_projection
 from snapdyn.validation.phases import FALL
 from snapdyn.validation.rungs.run import EXACT
 from snapdyn.validation.search.counterexamples import load

@@ -10,9 +10,9 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import random_classes
-from snapdyn.validation.claims.concentration import lemma10, theorem5
+from snapdyn.validation.claims.concentration import lemma10_18, theorem5_corollary1
 from snapdyn.validation.claims.concentration._shared import DELTAS, below, order_of_theta, outside, tail
-from snapdyn.validation.claims.decoder._visits import (
+from snapdyn.validation.claims.decoder._shared import (
     single_token_classes,
 )
 from snapdyn.validation.search.instance import Instance
@@ -45,10 +45,10 @@ def test_a_chance_is_the_sum_of_its_masses_at_many_draws(count: int, draws: int,
 
 def test_counts_are_read_off_the_logits_of_sgd() -> None:
     """Assert counts that add up to N, and a mean within 5 standard errors of p_n N for unequal priors."""
-    counts = lemma10.trained_counts(40)
+    counts = lemma10_18.counts_of_visits(40)
     assert (counts.sum(axis=1) == 40).all()
-    error = np.sqrt(40 * lemma10.PRIOR * (1 - lemma10.PRIOR) / len(counts))
-    assert (np.abs(counts.mean(axis=0) - 40 * lemma10.PRIOR) < 5 * error).all()
+    error = np.sqrt(40 * lemma10_18.PRIOR * (1 - lemma10_18.PRIOR) / len(counts))
+    assert (np.abs(counts.mean(axis=0) - 40 * lemma10_18.PRIOR) < 5 * error).all()
 
 
 def _three_classes(eta_Y: float, t_end: float, **other: Any) -> Instance:
@@ -59,10 +59,10 @@ def _three_classes(eta_Y: float, t_end: float, **other: Any) -> Instance:
 def test_theorem_5_is_exact_with_the_true_counts() -> None:
     """Assert Y = F (I - E')(I + Theta) Wbar after whole modified steps, and that no E' is rejected."""
     instance = _three_classes(0.8, 120.0)
-    f, Y, counts = theorem5.modified_steps(instance)
+    f, Y, counts = theorem5_corollary1.modified_steps(instance)
     assert counts.sum() == 120
-    assert theorem5.distance_from_form(instance).holds
-    assert not theorem5.distance_from_form(instance, mixed=False).holds
+    assert theorem5_corollary1.distance_from_form(instance).holds
+    assert not theorem5_corollary1.distance_from_form(instance, mixed=False).holds
     # Rows of W = F^T Y are (V-1) h*(N_n) zeta_n, each by a plain loop over its own visits.
     W = f @ Y
     for n in range(3):
@@ -79,7 +79,7 @@ def test_chance_of_theta_is_that_of_drawn_counts() -> None:
     instance = Instance.of(single_token_classes(K, V), eta, 1.0, N)
     order = np.full((len(DELTAS), K), 10.0)
     order[0] = 0.005 / order_of_theta(instance)[0]
-    chance = theorem5.chance_of_theta(instance, order).value * DELTAS[0, 0] / K
+    chance = theorem5_corollary1.chance_of_theta(instance, order).value * DELTAS[0, 0] / K
     counts = np.random.default_rng(2).binomial(N, 1 / K, size=20_000)
     theta = np.abs(analytic.discrete_h(N, eta, V)[counts] / analytic.h(N / K, eta, V) - 1)
     assert 0.01 < chance < 0.5

@@ -9,7 +9,6 @@ import pytest
 from snapdyn.validation.claims.correlation import theorem1a
 from snapdyn.validation.claims.correlation._shared import (
     equal_overlap_instance,
-    overlaps,
     star_of,
 )
 from snapdyn.validation.claims.correlation.assumption2 import in_pairs, needed
@@ -21,7 +20,7 @@ from snapdyn.validation.dense_algebra import growth_over_gamma, spectral_norm
 def test_xi_of_a_star_changes_its_sign_at_the_limit(K: int, factor: float) -> None:
     """Assert |lambda_1| of `star_of`, and the sign of the smallest xi_n on both sides of 1/sqrt(K-2)."""
     instance = star_of(K, factor / np.sqrt(K - 2))
-    assert spectral_norm(overlaps(instance)) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
+    assert spectral_norm(instance.overlaps) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
     xi = theorem1a.over_leading(instance, "exact")
     assert xi is not None
     assert xi.holds == (factor < 1)
@@ -32,9 +31,9 @@ def test_eliminated_form_of_xi(number: int) -> None:
     """Assert the eliminated form of xi_n against `growth_over_gamma`, any priors, at early times and at t_end."""
     draws = (theorem1a.ANY_PRIORS.draw(5 + number, i) for i in count())
     # The dense inverse decides only for attention vectors that are far from dependent.
-    drawn = next(instance for instance in draws if instance.eigenvalues[0] > 1e-3 and overlaps(instance).any())
+    drawn = next(instance for instance in draws if instance.eigenvalues[0] > 1e-3 and instance.overlaps.any())
     instance = replace(drawn, vocab_size=12)
-    E, V = overlaps(instance), float(instance.vocab_size)
+    E, V = instance.overlaps, float(instance.vocab_size)
     inverse = np.linalg.inv(np.eye(len(E)) + E)
     overlapping = E.any(axis=1)
     expected = np.inf

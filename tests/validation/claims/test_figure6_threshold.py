@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from snapdyn.dynamics import syn_medium
-from snapdyn.validation.claims.reproduction import figure6_threshold
+from snapdyn.validation.claims.reproduction import figure6
 
 Array = np.ndarray
 
@@ -62,11 +62,11 @@ def entropy(num_queries: int, eta_Y: float, eta_Z: float, steps: int, retrained:
 @pytest.mark.parametrize("num_queries", [1, 3])
 def test_retrained_decoder_by_plain_descent(num_queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert both columns of entropies against descent in Y over all V outputs, and that the two differ."""
-    monkeypatch.setattr(figure6_threshold, "STEPS", 25)
-    figure6_threshold.retrained.cache_clear()
+    monkeypatch.setattr(figure6, "STEPS", 25)
+    figure6.retrained.cache_clear()
     eta_Z, ratio = 3.0, 0.6
-    found = [f(num_queries, eta_Z, (ratio,))[0] for f in (figure6_threshold.retrained, figure6_threshold.descended)]
-    figure6_threshold.retrained.cache_clear()
+    found = [f(num_queries, eta_Z, (ratio,))[0] for f in (figure6.retrained, figure6.descended)]
+    figure6.retrained.cache_clear()
     plain = [entropy(num_queries, ratio * eta_Z, eta_Z, 25, retrained) for retrained in (True, False)]
     np.testing.assert_allclose(found, plain, rtol=1e-9)
     assert abs(plain[0] - plain[1]) > 1e-3
@@ -74,6 +74,6 @@ def test_retrained_decoder_by_plain_descent(num_queries: int, monkeypatch: pytes
 
 def test_a_threshold_below_the_published_ratios_is_rejected() -> None:
     """Assert that entropies which rise everywhere fail, and those with a minimum at 2 pass."""
-    ratios = np.array(figure6_threshold.RATIOS)
-    assert not figure6_threshold.sparsest(ratios).holds
-    assert figure6_threshold.sparsest(np.abs(np.log(ratios / 2))).holds
+    ratios = np.array(figure6.RATIOS)
+    assert not figure6.sparsest(ratios).holds
+    assert figure6.sparsest(np.abs(np.log(ratios / 2))).holds

@@ -8,9 +8,8 @@ from scipy.optimize import brentq
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, single_common_token
 from snapdyn.validation.claims.sample_classes import dominant_token
-from snapdyn.validation.claims.transition import _growth_bounds as growth_bounds, theorem4
-from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, Overlap
-from snapdyn.validation.claims.transition._shared import five_tokens
+from snapdyn.validation.claims.transition import _shared as growth_bounds, theorem4
+from snapdyn.validation.claims.transition._shared import EqualClasses, Overlap, five_tokens
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search.instance import Instance
 from tests.dynamics import dense_reference

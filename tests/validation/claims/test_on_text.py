@@ -148,13 +148,3 @@ def test_assumptions_report_what_is_measured() -> None:
         "lower bound on overlap": (pytest.approx(0.1), pytest.approx(0.3), False),
     }
     assert [c.holds for c in assumption_2(identical_overlaps(3, 0.2, 40))][:2] == [False, False]
-
-
-def test_assumptions_follow_the_logits() -> None:
-    """Assert that assumptions are evaluated at the given attention: a suppressed common token weakens correlation."""
-    classes = identical_overlaps(3, 0.2, 400)
-    z = np.zeros((1, 4))
-    z[0, 0] = -1.0
-    at = {c.name: c.value for c in assumption_2(classes, z)}["weak correlation"]
-    squared = 0.25 * math.exp(-2)  # c^2 against distinct weight 1
-    assert math.isclose(at, 2 * squared / (1 + squared), rel_tol=1e-12)

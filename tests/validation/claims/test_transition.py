@@ -7,7 +7,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.claims.transition import insight_a, insight_c, snapping
+from snapdyn.validation.claims.transition import insight_a, insight_b_c, snapping
 from snapdyn.validation.claims.transition._shared import largest_step, monotonicity_violation
 from snapdyn.validation.search.instance import Instance
 
@@ -27,7 +27,7 @@ def test_elasticity_is_the_slope_of_the_logarithms(vocab_size: int, t_end: float
     step, visits = 1e-3, t_end / 4
     u = analytic.h(visits * np.exp([-step, step]), 0.7, vocab_size)
     slope = float(np.diff(np.log(u))[0]) / (2 * step)
-    measured = insight_c.AFTER.measure(Instance.of(classes, 0.7, 0.1, t_end))
+    measured = insight_b_c.SLOW_GROWTH.measure(Instance.of(classes, 0.7, 0.1, t_end))
     assert measured == pytest.approx(slope, rel=1e-4)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from snapdyn import analytic
-from snapdyn.validation.claims.decoder._visits import (
+from snapdyn.validation.claims.decoder._shared import (
     WHOLE_VISITS,
     WholeVisits,
     discrete_logits,

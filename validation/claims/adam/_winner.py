@@ -8,10 +8,11 @@ import numpy as np
 
 from snapdyn.dynamics import MeanField, descend
 from snapdyn.dynamics.rules import Optimizer
-from snapdyn.validation.claims._shared import UNIFORM, WIDEST
-from snapdyn.validation.claims.adam.adam_gain import PAIR, distinct_by_class
+from snapdyn.validation.claims.adam.adam_gain_conserved import PAIR, distinct_by_class
 from snapdyn.validation.claims.language import (
-    ZERO_START,
+    FROM_ZERO,
+    UNIFORM,
+    WIDEST,
     Floats,
     Instance,
     Measured,
@@ -59,7 +60,7 @@ def most_tokens(instance: Instance) -> int:
 
 CONDITIONS = (
     Requirement("Adam (0.9, 0.999) on both layers", "layers with another rule: 0", other_rules, at_most=0),
-    replace(ZERO_START, defining=True),
+    FROM_ZERO,
     replace(PAIR, defining=True),
     UNIFORM,
     Requirement("the searched rates of Y", "eta_Y >= 0.006", lambda i: i.eta_Y, at_least=DOMAIN.eta_Y[0]),
@@ -93,7 +94,7 @@ def leads(instance: Instance, z: Floats) -> Floats:
 
 def system_of(instance: Instance, optimizer: Optimizer = "adam", batch_size: int | None = None) -> MeanField:
     """The mean field of an instance under a rule, whose mean map `descend` makes."""
-    return MeanField(instance.classes, instance.eta_Y, instance.eta_Z, optimizer=optimizer, batch_size=batch_size)
+    return MeanField(*instance.setting, optimizer=optimizer, batch_size=batch_size)
 
 
 def allowed(instance: Instance) -> float:
@@ -108,7 +109,7 @@ def lead(instance: Instance, optimizer: Optimizer = "adam") -> Measured | None:
     batch_size = BATCHES[instance.number % len(BATCHES)] if optimizer == "adam" else None
     run = descend(system_of(instance, instance.rules or optimizer, batch_size), updates, 1.0, record=[updates])
     found = leads(instance, run.z[-1]) if run.success else np.array([])
-    return Measured(float(found.max()), allowed(instance)) if found.size else None
+    return Measured(found.max(), allowed(instance)) if found.size else None
 
 
 @cache
@@ -164,4 +165,4 @@ def lead_with(instance: Instance, **changes: Any) -> float:
     system, ((x, _),) = adam_in_numpy(instance, round(DURATION / instance.eta_Y), **changes)
     z = np.zeros((classes.queries.size, classes.num_tokens))
     z[classes.z_coordinates] = system.z_support(x)
-    return float(leads(instance, z).max())
+    return leads(instance, z).max()

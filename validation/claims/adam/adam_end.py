@@ -30,7 +30,7 @@ def classes_of(at: At) -> SequenceClasses:
 def sum_of(at: At) -> float:
     """S, the sum of f over the tokens of a class."""
     weights = profile(int(at["distinct"]))
-    return float(weights.sum() / np.linalg.norm(weights))
+    return weights.sum() / np.linalg.norm(weights)
 
 
 def rate(at: At) -> float:
@@ -58,7 +58,7 @@ def left(at: At) -> float:
     rho = rate(at)
     A, B = at["beta1"] * np.exp(rho), at["beta2"] * np.exp(2 * rho)
     modes = np.linalg.eigvals([[A * (1 + rho), -A * rho / 2], [2 * B * rho, B * (1 - rho)]])
-    return float(np.abs(modes).max() ** updates_of(at)[0])
+    return np.abs(modes).max() ** updates_of(at)[0]
 
 
 FORGETS_MEAN = Requirement(

@@ -19,9 +19,10 @@ from snapdyn.validation.claims.adam._winner import (
     lead_with,
     leads,
 )
-from snapdyn.validation.claims.adam.adam_gain import distinct_by_class
+from snapdyn.validation.claims.adam.adam_gain_conserved import distinct_by_class
 from snapdyn.validation.claims.language import (
     Claim,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -29,7 +30,6 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
 )
-from snapdyn.validation.grid import Grid
 
 
 def growth_of_rows(instance: Instance, law: str = "1/sqrt(v)") -> Measured | None:
@@ -99,10 +99,10 @@ def trained_lead(at: Training, optimizer: Optimizer = "adam") -> Measured:
     """Largest lead of a class after 4000 updates, the mean over 6 seeds of training."""
     instance = replace(base(), weights=np.array(at.prior))
     runs = sgd(
-        instance.classes, instance.eta_Y, instance.eta_Z, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
+        *instance.setting, 4000, at.batch_size, at.seq_len, optimizer=optimizer,
         seed=range(6), record=[4000],
     )  # fmt: skip
-    return Measured(float(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max()), at_most=-0.2)
+    return Measured(np.mean([leads(instance, run.z[-1]) for run in runs], axis=0).max(), at_most=-0.2)
 
 
 TRAINED = {

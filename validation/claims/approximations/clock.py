@@ -7,11 +7,11 @@ import numpy as np
 
 from snapdyn.core.memory import EVALUATIONS, require_affordable
 from snapdyn.dynamics import Trajectory, log_times, single_common_token
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
     EXACT,
     MODIFIED,
+    SEVERAL,
     SGD,
     Claim,
     Instance,
@@ -40,7 +40,7 @@ EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 def end_of_run(instance: Instance) -> Trajectory:
     """Run of Eq. (10) at three times about t_end."""
     times, allowed = instance.t_end * np.array([1 - STEP, 1.0, 1 + STEP]), most_evaluations(instance.P.size, False)
-    arguments = EXACT, instance.classes, instance.eta_Y, instance.eta_Z, times
+    arguments = EXACT, *instance.setting, times
     system = system_on_rung(EXACT, instance.classes, 1.0, 1.0)
     require_affordable(f"a run of the rung {EXACT!r}", EVALUATIONS * system.multiplications)
     try:

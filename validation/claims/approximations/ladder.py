@@ -8,7 +8,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, log_times, single_common_token
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
     CLOSED,
@@ -22,6 +21,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     UNIFORM,
     WEAK_CORRELATION,
+    WIDEST,
     ZERO_START,
     Claim,
     Instance,
@@ -30,6 +30,7 @@ from snapdyn.validation.claims.language import (
     Requirement,
     attention_drift,
     dense_attention,
+    start_of,
 )
 from snapdyn.validation.rungs.build import ladder
 
@@ -58,7 +59,7 @@ def first_gaps(instance: Instance) -> list[float]:
     At the start alpha = 1/V, so Y = F C with C[k] = e_k - 1/V in the mean field, and F G^-1 C in the modified flow.
     """
     classes, V, inverse = instance.classes, instance.vocab_size, np.linalg.inv(instance.gram)
-    start = np.zeros((classes.queries.size, classes.num_tokens))
+    start = start_of(instance)
     _, f = dense_attention(classes, start)
     overlaps = np.eye(len(f)) - 1 / V
     _, leading = analytic.speed_coefficients(np.eye(len(f)) - inverse, V, form="leading")
@@ -107,7 +108,7 @@ def at(vocab_size: float, share: float = 0.03) -> Instance:
 def gap_of(instance: Instance, rungs: list[str]) -> Measured:
     """Largest gap of z between a rung of `rungs`, which are flows, and the rung above it."""
     t = np.geomspace(1, instance.t_end, 12)
-    gaps = ladder(instance.classes, instance.eta_Y, instance.eta_Z, t, seeds=0, max_steps=1).gaps.gap
+    gaps = ladder(*instance.setting, t, seeds=0, max_steps=1).gaps.gap
     return Measured(gaps.sel(rung=rungs, observable="z").max(), at_most=TOLERANCE)
 
 

@@ -65,7 +65,7 @@ def falls_when_fast(instance: Instance) -> Measured:
 
 def fall_in_sgd(instance: Instance) -> Measured:
     """Fall of the token of F10 between t = 17/eta_Y and 120/eta_Y in the mean of 100 seeds, in standard errors."""
-    arguments = instance.classes, instance.eta_Y, instance.eta_Z, [170, 1200]
+    arguments = *instance.setting, [170, 1200]
     runs = runs_on_rung(SGD, *arguments, batch_size=64, seed=range(100))
     fall = np.array([run.z_support[0, 9] - run.z_support[1, 9] for run in runs])
     return Measured(fall.mean() / standard_error(fall), at_most=3.0)

@@ -9,11 +9,11 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.integration.request import log_times
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import MODIFIED_FLOW
 from snapdyn.validation.claims.language import (
     MODIFIED,
     ORIGINAL,
+    SEVERAL,
     ZERO_START,
     Claim,
     Floats,

@@ -10,15 +10,16 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import single_common_token
 from snapdyn.dynamics.observables import OBSERVABLES
-from snapdyn.validation.claims._shared import LATE, WIDEST
 from snapdyn.validation.claims.attention._shared import FLOWS
 from snapdyn.validation.claims.language import (
     CLOSED,
     LARGE_VOCABULARY,
+    LATE,
     MEAN_FIELD,
     OWN_NEXT_TOKENS,
     UNIFORM,
     WEAK_CORRELATION,
+    WIDEST,
     Claim,
     Floats,
     Instance,

@@ -3,8 +3,10 @@
 import numpy as np
 
 from snapdyn.dynamics.classes.table import SequenceClasses
-from snapdyn.validation.claims._shared import attention_vectors
-from snapdyn.validation.claims.language import Floats, Instance, Requirement
+from snapdyn.dynamics.systems.base import System
+from snapdyn.validation.claims.language import Floats, Instance, Requirement, attention_vectors
+
+EARLY = 1e-7  # eta_Y t at which an early rate is read
 
 
 def early_terms(instance: Instance) -> tuple[Floats, Floats]:
@@ -23,13 +25,25 @@ def early_terms(instance: Instance) -> tuple[Floats, Floats]:
     return overlaps, sums / (instance.seq_len or np.inf)
 
 
+def early_rates(system: System) -> tuple[Floats, float]:
+    """Rates of the logits after a step of the decoder from a start Y = 0, and its length: its errors are below 1e-7.
+
+    The rates grow like the time. The step gives the leading term of Y as long as eta_Y t V is below 1.
+    """
+    start, rate = system.initial_state(), np.empty(system.size)
+    system.write_rate(start, rate)
+    step = EARLY / max(1.0, np.abs(rate).max())
+    system.write_rate(start + step * rate, rate)
+    return system.z_support(rate), step
+
+
 def counts_over_overlaps(instance: Instance) -> float:
     """Largest share of the term of the overlaps that the term of the length takes off; 0 for T infinite."""
     if instance.seq_len is None:
         return 0.0
     overlaps, length = early_terms(instance)
     worst = np.divide(-length, overlaps, out=np.where(length < 0, np.inf, 0.0), where=overlaps > 0)
-    return float(worst.max(initial=0.0))
+    return worst.max(initial=0.0)
 
 
 def counts_between_tokens(instance: Instance) -> float:
@@ -39,7 +53,7 @@ def counts_between_tokens(instance: Instance) -> float:
     overlaps, length = early_terms(instance)
     of = instance.P[:, SequenceClasses.distinct_tokens(instance.classes)].argmax(axis=0)
     spread = np.array([np.ptp(length[of == n]) for n in of])
-    return float(np.divide(spread, overlaps, out=np.where(spread > 0, np.inf, 0.0), where=overlaps > 0).max(initial=0))
+    return np.divide(spread, overlaps, out=np.where(spread > 0, np.inf, 0.0), where=overlaps > 0).max(initial=0)
 
 
 def rare_counts(instance: Instance) -> float:

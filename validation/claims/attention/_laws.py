@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.claims.attention._linear_response import ALLOWANCE, movement, response
 from snapdyn.validation.claims.attention._shared import (
     MODIFIED_FLOW,
@@ -19,7 +18,6 @@ from snapdyn.validation.claims.attention._shared import (
     heights,
     logits_of,
     some,
-    start_of,
 )
 from snapdyn.validation.claims.language import (
     EPS,
@@ -30,16 +28,19 @@ from snapdyn.validation.claims.language import (
     MEAN_FIELD,
     OVERLAPPING,
     OWN_NEXT_TOKENS,
+    WIDEST,
     Family,
     Floats,
     Instance,
     Measured,
     Property,
     Requirement,
+    by_query,
     dense_attention,
     flow,
     growth_over_gamma,
     noise,
+    start_of,
 )
 
 # Rounding of two solutions with a Gram matrix, in units of its condition number.
@@ -65,7 +66,7 @@ def compared(at: Instance, drift: Floats, tokens: Tokens | None = None) -> Measu
 
 def exact_speed(at: Instance) -> Floats:
     """xi_n/gamma_n of Theorem 1(a), any priors, (S,)."""
-    return growth_over_gamma((at.gram - np.eye(at.num_classes))[None], float(at.vocab_size), heights(at)[None])[0]
+    return growth_over_gamma(at.overlaps[None], float(at.vocab_size), heights(at)[None])[0]
 
 
 def leading_speed(at: Instance) -> Floats:
@@ -131,7 +132,7 @@ def movement_over_rounding(instance: Instance, tokens: Tokens | None, rounding: 
     """Largest |z - z(0)| of logits at t_end by linear response, over the rounding of a run plus `rounding`."""
     token = instance.classes.z_coordinates[1]
     kept = np.ones(token.size, bool) if tokens is None else np.isin(token, tokens(instance.classes))
-    return float(np.abs(response(instance).z[kept]).max(initial=0.0) / (noise(instance, MEAN_FIELD) + rounding))
+    return np.abs(response(instance).z[kept]).max(initial=0.0) / (noise(instance, MEAN_FIELD) + rounding)
 
 
 def movement_above_rounding(tokens: Tokens | None = None, rounding: float = 0.0) -> Requirement:

@@ -25,13 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from snapdyn.core.memory import EVALUATIONS, require_affordable
-from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.driver import integrate
 from snapdyn.dynamics.integration.request import Event, State, log_times
 from snapdyn.dynamics.systems.base import System
-from snapdyn.validation.claims.decoder._visits import outputs
-from snapdyn.validation.properties import Requirement
-from snapdyn.validation.search.instance import Instance
+from snapdyn.validation.claims.decoder._shared import outputs
+from snapdyn.validation.claims.language import Floats, Instance, Requirement
 from snapdyn.validation.search.instance_runs import kept_on_instance
 
 # Least favourable |D - D_response| over the largest |change of ln f| and D0 that a directed search found is 7.7.
@@ -231,7 +229,7 @@ class _Law(System):
         found.speed = min(found.speed, float(share[moving].min(initial=np.inf)))
 
         def largest_share(part: NDArray[Any], whole: NDArray[Any], mask: NDArray[np.bool_]) -> float:
-            return float((part[mask] / whole[mask]).max(initial=-np.inf))
+            return (part[mask] / whole[mask]).max(initial=-np.inf)
 
         driven = moving & (share > 1e-9)
         lost_share = largest_share(lost, drive, driven)

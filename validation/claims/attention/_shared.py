@@ -11,14 +11,13 @@ from scipy.integrate import cumulative_trapezoid
 from snapdyn import analytic
 from snapdyn.dynamics.classes.table import SequenceClasses
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
-from snapdyn.validation.claims._shared import WIDEST, by_query
 from snapdyn.validation.claims.attention._finite_length import COUNTED, LONG_ENOUGH
 from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LITTLE_MEMORY,
     LITTLE_MEMORY_COMMON,
 )
-from snapdyn.validation.claims.decoder._visits import outputs
+from snapdyn.validation.claims.decoder._shared import outputs
 from snapdyn.validation.claims.language import (
     EPS,
     EXACT,
@@ -28,6 +27,7 @@ from snapdyn.validation.claims.language import (
     OVERLAPPING,
     OWN_NEXT_TOKENS,
     SEVERAL_CLASSES,
+    WIDEST,
     Family,
     Floats,
     Instance,
@@ -37,12 +37,14 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     attention_drift,
+    by_query,
     dense_attention,
     flow,
     modified_decoder_gradient,
     noise,
+    output_errors,
+    start_of,
 )
-from snapdyn.validation.dense_algebra import output_errors
 from snapdyn.validation.phases import FALL, drop_below_maximum
 
 Tokens = Callable[[SequenceClasses], Ints]
@@ -129,12 +131,6 @@ def logits_of(classes: SequenceClasses, tokens: Tokens) -> tuple[Ints, Ints]:
     return query[kept], token[kept]
 
 
-def start_of(instance: Instance) -> Floats:
-    """Attention logits at t = 0, (Q, M)."""
-    classes = instance.classes
-    return np.zeros((classes.queries.size, classes.num_tokens)) if instance.start is None else instance.start
-
-
 def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Measured:
     """Largest fall of a distinct logit below its maximum so far, or rise of a common one, over the largest |z - z(0)|.
 
@@ -145,7 +141,7 @@ def falls(instance: Instance, rung: str, tokens: Tokens = distinct_tokens) -> Me
     run = flow(instance, rung)
     classes = instance.classes
     query, token = logits_of(classes, tokens)
-    overlaps = (instance.gram - np.eye(instance.num_classes)).max(axis=1, keepdims=True) > 0
+    overlaps = instance.overlaps.max(axis=1, keepdims=True) > 0
     owners = overlaps & (classes.query_index[:, None] == query) & (instance.P[:, token] > 0)
     moved = owners.any(axis=0)
     query, token = query[moved], token[moved]

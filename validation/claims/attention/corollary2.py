@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from snapdyn.dynamics import sgd
-from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.attention._laws import rate_law
 from snapdyn.validation.claims.attention._shared import (
     RANGES,
@@ -24,6 +23,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     Box,
     Claim,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -32,8 +32,8 @@ from snapdyn.validation.claims.language import (
     Requirement,
     load,
     standard_error,
+    starts,
 )
-from snapdyn.validation.grid import Grid
 
 
 def spread_of_profiles(instance: Instance) -> float:

@@ -7,11 +7,19 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import FiniteLengthMeanField
-from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.attention._finite_length import early_terms, rare_counts
+from snapdyn.validation.claims.attention._finite_length import early_rates, early_terms, rare_counts
 from snapdyn.validation.claims.attention._shared import A_DISTINCT_TOKEN, distinct_tokens
-from snapdyn.validation.claims.language import OWN_NEXT_TOKENS, ZERO_START, Claim, Floats, Instance, Measured, Property
-from snapdyn.validation.properties import Requirement
+from snapdyn.validation.claims.language import (
+    FROM_ZERO,
+    OWN_NEXT_TOKENS,
+    WIDEST,
+    Claim,
+    Floats,
+    Instance,
+    Measured,
+    Property,
+    Requirement,
+)
 
 DOMAIN = replace(
     WIDEST,
@@ -25,9 +33,6 @@ DOMAIN = replace(
     eta_Y=(1.0, 1.0),
     seq_len=(1, 10**8),
 )
-EARLY = 1e-7  # eta_Y t at which the rate is read: it grows like t
-
-
 LONG_COUNTS = Requirement(
     "every token is counted", "1/((T-1) P) <= 1e-3 for all tokens", rare_counts, at_most=1e-3, defining=True
 )
@@ -39,12 +44,7 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
     classes, (overlaps, length) = instance.classes, early_terms(instance)
     system = FiniteLengthMeanField(classes, 1.0, 1.0, instance.seq_len)
     tokens = distinct_tokens(classes)
-    # One small step from Y = 0 gives the leading term of Y(t): the errors stay until eta_Y t V is of order 1.
-    start, rate = system.initial_state(), np.empty(system.size)
-    system.write_rate(start, rate)
-    step = EARLY / max(1.0, np.abs(rate).max())
-    system.write_rate(start + step * rate, rate)
-    dz = system.z_support(rate)
+    dz, step = early_rates(system)
     query, token = classes.z_coordinates
     P, p, V = classes.P.toarray(), classes.prior, instance.vocab_size
     of = P[:, tokens].argmax(axis=0)
@@ -52,7 +52,7 @@ def error(instance: Instance, law: Law = lambda overlaps, length: overlaps + len
     found = np.array([dz[(token == l) & (query == classes.query_index[n])][0] for n, l in zip(of, tokens, strict=True)])
     found /= step * p[of] ** 2 * f**2 * (V - 1) / V
     size = np.abs(overlaps) + np.abs(length) + 1e-9 / f**2
-    return Measured(float(np.abs((found - law(overlaps, length)) / size).max()), at_most=0.02)
+    return Measured(np.abs((found - law(overlaps, length)) / size).max(), at_most=0.02)
 
 
 CLAIM = Claim(
@@ -80,7 +80,7 @@ CLAIM = Claim(
             "finite length",
             error,
             DOMAIN,
-            conditions=(replace(ZERO_START, defining=True), OWN_NEXT_TOKENS, A_DISTINCT_TOKEN, LONG_COUNTS),
+            conditions=(FROM_ZERO, OWN_NEXT_TOKENS, A_DISTINCT_TOKEN, LONG_COUNTS),
             controls={
                 "wrong theory: T infinite": partial(error, law=lambda overlaps, length: overlaps),
                 "wrong theory: 1.1 times the term of the length": partial(

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import log_times
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.attention._linear_response import response
 from snapdyn.validation.claims.attention._shared import (
     A_DISTINCT_TOKEN,
@@ -31,6 +30,7 @@ from snapdyn.validation.claims.language import (
     Picture,
     Property,
     Requirement,
+    attention_vectors,
     dense_attention,
     flow,
     growth_over_gamma,

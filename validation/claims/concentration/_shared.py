@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.decoder._visits import Numbers, WholeVisits
+from snapdyn.validation.claims.decoder._shared import Numbers, WholeVisits
 from snapdyn.validation.claims.language import (
+    WIDEST,
     Floats,
     Instance,
     Measure,

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import WIDEST
 from snapdyn.validation.claims.language import (
     EPS,
     LINEAR_ALGEBRA,
     ONE_COMMON_TOKEN,
+    WIDEST,
     Family,
     Floats,
     Instance,
@@ -44,15 +44,10 @@ NEAR_ONE = 1e-6
 FINITE_BOUND = Requirement(
     "|lambda_1| below 1",
     f"|lambda_1(E)| <= 1 - {NEAR_ONE:g}",
-    lambda instance: float(spectral_norm(overlaps(instance))),
+    lambda instance: float(spectral_norm(instance.overlaps)),
     at_most=1 - NEAR_ONE,
     defining=True,
 )
-
-
-def overlaps(instance: Instance) -> Floats:
-    """E of an instance at its start, (K, K), diagonal exactly 0."""
-    return instance.gram - np.eye(instance.num_classes)
 
 
 def correlation_over_limit(instance: Instance) -> float:
@@ -60,7 +55,7 @@ def correlation_over_limit(instance: Instance) -> float:
     K, prior = instance.num_classes, instance.prior
     if K <= 2 or ONE_COMMON_TOKEN.on(instance).holds or (K == 3 and instance.uniform):
         return 0.0
-    return spectral_norm(overlaps(instance)) * np.sqrt(K - 2) * prior.max() / prior.min()
+    return spectral_norm(instance.overlaps) * np.sqrt(K - 2) * prior.max() / prior.min()
 
 
 CORRELATION = Requirement(

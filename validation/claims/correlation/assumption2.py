@@ -12,7 +12,6 @@ from snapdyn.validation.claims.correlation._shared import (
     UNITS,
     equal_overlap_instance,
     overlap_property,
-    overlaps,
     with_attention,
 )
 from snapdyn.validation.claims.language import (
@@ -48,7 +47,7 @@ def best_slack(E: Floats, vocab_size: float) -> float:
 
 def condition_number(instance: Instance) -> float:
     """|lambda_1|/min|lambda| of E; infinite where an eigenvalue is 0."""
-    size = np.abs(np.linalg.eigvalsh(overlaps(instance)))
+    size = np.abs(np.linalg.eigvalsh(instance.overlaps))
     return float(size.max() / size.min()) if size.min() > 0 else np.inf
 
 
@@ -59,7 +58,7 @@ def needed(instance: Instance) -> float:
 
 def slack(instance: Instance, share: Callable[[int], float] | None = None) -> Measured:
     """`best_slack` of the instance's overlaps; if `share`(K) replaces the needed V, V is scaled in proportion."""
-    E, V = overlaps(instance), float(instance.vocab_size)
+    E, V = instance.overlaps, float(instance.vocab_size)
     if share is not None:
         V *= share(len(E)) / needed(instance)
     return Measured(best_slack(E, V), at_least=1 - UNITS * len(E) * EPS * LARGEST_QUOTIENT)

@@ -8,14 +8,12 @@ import numpy as np
 from snapdyn import analytic
 from snapdyn.dynamics import Trajectory, log_times
 from snapdyn.dynamics.observables import class_logits
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.correlation._shared import (
     ANY_OVERLAP,
     CORRELATION,
     UNITS,
     inverse_rounding,
     overlap_property,
-    overlaps,
     star_of,
 )
 from snapdyn.validation.claims.language import (
@@ -32,16 +30,17 @@ from snapdyn.validation.claims.language import (
     Measured,
     Picture,
     Property,
+    attention_vectors,
     dense_attention,
     e_prime,
     growth_over_gamma,
     load,
+    output_errors,
     overlap,
     run_on_rung,
     zeta_products,
 )
 from snapdyn.validation.claims.sample_classes import weak_instances
-from snapdyn.validation.dense_algebra import output_errors
 
 ANY_PRIORS = replace(ANY_OVERLAP, shared_next_tokens=False)
 EQUAL_PRIORS = replace(ANY_PRIORS, name="any overlap, equal priors, at any attention", uniform=True)
@@ -96,7 +95,7 @@ def coefficient_error(instance: Instance, form: str = "own") -> Measured:
 
     The unit is (K+M) eps |G| |G^{-1}|^2 (1 + V h) max h/min h: an inverse, an exponential of V h, and quotients of h.
     """
-    E, V, h = overlaps(instance), instance.vocab_size, growth_at(instance)
+    E, V, h = instance.overlaps, instance.vocab_size, growth_at(instance)
     f, K = attention_vectors(instance), instance.num_classes
     gamma = (V - 1) ** 2 * h / (V - 1 + np.exp(V * h))
     measured = decoder_coefficients(f, V, h) / gamma[:, None]
@@ -121,7 +120,7 @@ def growth(instance: Instance) -> Measured:
     (G^{-1})_nk r_k/(G^{-1})_nn, and e^T r for small overlaps. r is taken at early times, where it is p_k/p_n and
     differs most from 1, and at t_end.
     """
-    E, K = overlaps(instance), instance.num_classes
+    E, K = instance.overlaps, instance.num_classes
     rows = np.flatnonzero(E.any(axis=1))
     if not rows.size:
         return Measured(1.0, at_least=0.0, where="no class overlaps another: xi = 0")
@@ -139,7 +138,7 @@ def growth(instance: Instance) -> Measured:
 
 def over_leading(instance: Instance, form: str) -> Measured | None:
     """Smallest xi_n/(-gamma q1 E'_nn) with beta in a form of `analytic.speed_coefficients`, equal priors."""
-    E, V = overlaps(instance), instance.vocab_size
+    E, V = instance.overlaps, instance.vocab_size
     leading = -np.diag(e_prime(E))
     visible = leading > 1e4 * inverse_rounding(E)
     if not visible.any() or not instance.uniform:
@@ -166,7 +165,7 @@ def smallest_drive(instance: Instance) -> Measured:
 def smallest_drive_originally(instance: Instance) -> Measured:
     """Smallest xi_n over the largest |xi_n| of its time under the original flow with frozen attention."""
     run = run_on_rung(ORIGINAL, instance.classes, 1.0, 0.0, TIMES, rtol=1e-12, atol=1e-14, save_decoder=True)
-    return smallest_share(coefficients_of_run(run), overlaps(instance))
+    return smallest_share(coefficients_of_run(run), instance.overlaps)
 
 
 def picture() -> Picture:

@@ -58,7 +58,7 @@ def run_of(instance: Instance, rung: str, **options: Any) -> Trajectory:
         options["z_initial"] = instance.start
     elif instance.start is not None:
         options["init"] = {"z": instance.start, **options.get("init", {})}
-    return run_on_rung(rung, instance.classes, instance.eta_Y, instance.eta_Z, [instance.t_end], **options)
+    return run_on_rung(rung, *instance.setting, [instance.t_end], **options)
 
 
 def alike(*profile: float) -> Floats:

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import MeanField, integrate
-from snapdyn.validation.claims._shared import SEVERAL, starts
 from snapdyn.validation.claims.language import (
     INFINITE_LENGTH,
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
     Instance,
@@ -18,6 +18,8 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     flow,
+    start_of,
+    starts,
 )
 from snapdyn.validation.claims.sample_classes import three_frequencies
 
@@ -30,14 +32,13 @@ GROUPS, GROUP = 10, 8  # groups of heads and heads in each, of the comparison wi
 def random_starts(instance: Instance, spread: float, heads: int) -> Floats:
     """Start logits of each head, Gumbel of scale `spread` around the start of the instance, (heads, Q, M)."""
     rng = np.random.default_rng(instance.number)
-    shape = np.unique(instance.query).size, instance.P.shape[1]
-    centre = np.zeros(shape) if instance.start is None else instance.start
-    return centre + spread * rng.gumbel(size=(heads, *shape))
+    centre = start_of(instance)
+    return centre + spread * rng.gumbel(size=(heads, *centre.shape))
 
 
 def distinct_weights(instance: Instance, frequency: bool = True) -> Floats:
     """ln P + z(0) of the distinct tokens of each class, -inf elsewhere, (S, M); or z(0) alone."""
-    own = (instance.P > 0) & (np.count_nonzero(instance.P, axis=0) == 1)
+    own = (instance.P > 0) & instance.of_one_class
     log_P = np.log(np.where(own, instance.P, 1.0))
     return np.where(own, log_P * frequency + starts(instance), -np.inf)
 
@@ -69,7 +70,7 @@ def wrong_diversity(instance: Instance, rule: str = "P exp(z(0))") -> Measured |
     if not counted.size:
         return None
     numbers = [np.array([len(set(np.array(tokens)[:, n])) for n in counted]) for tokens in (won, predicted)]
-    return Measured(float(np.abs(numbers[0] - numbers[1]).max()), at_most=0.0)
+    return Measured(np.abs(numbers[0] - numbers[1]).max(), at_most=0.0)
 
 
 def expected_diversity(P: Floats, spread: float, heads: int) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import INFINITE_T, WIDE, alike, on_flows, run_error, run_of
 from snapdyn.validation.claims.language import (
     DESCENT,
@@ -17,6 +16,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     Claim,
     Floats,
+    Grid,
     Instance,
     Ints,
     Map,
@@ -24,8 +24,8 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     flow,
+    starts,
 )
-from snapdyn.validation.grid import Grid
 
 # Two tokens whose logarithms of P exp(z(0)) differ by less are a tie.
 TIE = 1e-3
@@ -38,7 +38,7 @@ def ranked(instance: Instance, prior: Prior = np.add) -> Iterator[tuple[int, Int
     """Give each class, its L tokens that no other class has in the order of a prior, and the prior's L - 1 leads."""
     with np.errstate(divide="ignore"):
         ahead = prior(np.log(instance.P), starts(instance))
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & single)
         tokens = tokens[np.argsort(-ahead[n, tokens], kind="stable")]

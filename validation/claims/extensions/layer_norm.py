@@ -5,18 +5,19 @@ from functools import partial
 
 import numpy as np
 
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.extensions._shared import alike
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     INFINITE_LENGTH,
     ONE_COMMON_TOKEN,
     ONE_QUERY,
     OWN_NEXT_TOKENS,
+    SEVERAL,
     SEVERAL_CLASSES,
     UNIFORM,
-    ZERO_START,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -26,7 +27,6 @@ from snapdyn.validation.claims.language import (
     by_scipy,
     kept_on_instance,
 )
-from snapdyn.validation.grid import Grid
 
 EPSILONS = (1e-5, 1e-3, 0.1)  # of the root mean square, by the number of the instance
 LEAD = 1e-3  # smallest difference of ln P of two tokens that are not a tie
@@ -36,7 +36,6 @@ DOMAIN = replace(
 )  # fmt: skip
 
 
-ZERO = replace(ZERO_START, defining=True)
 EQUAL_PROFILES = Requirement(
     "equal profiles", "largest difference of the sorted rows of P <= 1e-9",
     lambda i: np.ptp(np.sort(i.P / i.P.sum(axis=1, keepdims=True), axis=1), axis=0).max(), at_most=1e-9,
@@ -91,7 +90,7 @@ def centred_logits(instance: Instance) -> Floats:
 
 def largest_lead_at_start(instance: Instance) -> float:
     """Largest difference of ln P of two distinct tokens of a class."""
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     of_classes = (row[single & (row > 0)] for row in instance.P)
     return max((float(np.ptp(np.log(own))) for own in of_classes if own.size), default=0.0)
 
@@ -114,7 +113,7 @@ def smallest_lead(instance: Instance, of_distinct: bool = True, rms: bool = Fals
     without the mean, an integral of positive terms if a has been ahead. With epsilon only the norm differs.
     """
     paths = attention_logits(instance, epsilon_of(instance) if rms else None)
-    single = np.count_nonzero(instance.P, axis=0) == 1
+    single = instance.of_one_class
     found = []
     for n in range(instance.num_classes):
         tokens = np.flatnonzero((instance.P[n] > 0) & (single | (not of_distinct)))
@@ -139,7 +138,7 @@ def least_rise(instance: Instance, of_distinct: bool = True, rms: bool = False) 
     """Smallest early rate of a distinct token, over the largest rate of a token; wrong theory: of any token."""
     drift, P = early_drift(instance, epsilon_of(instance) if rms else None)
     chosen = P > 0 if of_distinct else np.ones_like(P, bool)
-    return Measured(float(drift[chosen].min(initial=1.0)), at_least=0.0, error=1e-6)
+    return Measured(drift[chosen].min(initial=1.0), at_least=0.0, error=1e-6)
 
 
 def largest_rise(instance: Instance, common: bool = True) -> Measured | None:
@@ -148,7 +147,7 @@ def largest_rise(instance: Instance, common: bool = True) -> Measured | None:
     z = z - z[0]
     shared = np.isin(np.flatnonzero(instance.P[0]), instance.classes.common_tokens())
     rise, largest = np.diff(z[:, shared == common], axis=0).max(), np.abs(z).max()
-    return Measured(float(rise / largest), at_most=0.0, error=1e-6) if largest else None
+    return Measured(rise / largest, at_most=0.0, error=1e-6) if largest else None
 
 
 def lasting_overlap(instance: Instance) -> float:
@@ -159,7 +158,7 @@ def lasting_overlap(instance: Instance) -> float:
     paths = centred_logits(instance)
     c = np.exp(paths - paths.max(axis=2, keepdims=True))
     c /= c.sum(axis=2, keepdims=True)
-    return float(c.shape[2] * (c @ c.transpose(0, 2, 1) + 2.0 * np.eye(c.shape[1])).min())
+    return c.shape[2] * (c @ c.transpose(0, 2, 1) + 2.0 * np.eye(c.shape[1])).min()
 
 
 def growth_gap(setting: tuple[int, float | None]) -> Measured:
@@ -175,7 +174,7 @@ def error_of_squares(M: int, power: float = 2.0) -> Measured:
     """Early rates of three distinct tokens over M tokens, over those in proportion to P^2: largest |ratio - 1|."""
     drift, P = early_drift(over(M))
     found = drift[1:4] / P[1:4] ** power
-    return Measured(float(np.abs(found / found[0] - 1.0).max()), at_most=0.01)
+    return Measured(np.abs(found / found[0] - 1.0).max(), at_most=0.01)
 
 
 def over(M: int, common: float = 0.3) -> Instance:
@@ -188,7 +187,7 @@ def over(M: int, common: float = 0.3) -> Instance:
 def least_overlap(instance: Instance) -> float:
     """M times the smallest product of attention vectors of two classes at zero start."""
     P = instance.P / instance.P.sum(axis=1, keepdims=True)
-    return float(P.shape[1] * (P @ P.T + 2.0 * np.eye(len(P))).min())
+    return P.shape[1] * (P @ P.T + 2.0 * np.eye(len(P))).min()
 
 
 def small_epsilon(instance: Instance) -> float:
@@ -200,7 +199,7 @@ def small_epsilon(instance: Instance) -> float:
     c = P[0, (P[0] > 0) & (np.count_nonzero(P, axis=0) == 1)]
     lifts = (P[0] @ P[1:].T).sum() * (c + added)
     lowers = added * (instance.vocab_size - 1) * (P[0] @ P[0] - c)
-    return float(((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0))
+    return ((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0)
 
 
 def overlap_map(level: str) -> Map:
@@ -216,7 +215,7 @@ def overlap_map(level: str) -> Map:
 
 
 EQUIVALENT = replace(DOMAIN, equal_profiles=True, num_queries=(1, 1), uniform=True, shared_by_all=True)
-OF_RUNS = (ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS)
+OF_RUNS = (FROM_ZERO, INFINITE_LENGTH, OWN_NEXT_TOKENS)
 OF_EQUIVALENT = (*OF_RUNS, SEVERAL_CLASSES, replace(ONE_QUERY, defining=True), UNIFORM, EQUAL_PROFILES)
 OVERLAP = Requirement("overlap above the mean", "M min c_n.c_k >= 1", least_overlap, at_least=1.0)
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.dynamics import random_classes
-from snapdyn.validation.claims._shared import starts
 from snapdyn.validation.claims.extensions._shared import (
     INFINITE_T,
     WIDE,
@@ -24,6 +23,7 @@ from snapdyn.validation.claims.language import (
     SGD,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -32,8 +32,8 @@ from snapdyn.validation.claims.language import (
     largest_relative,
     noise,
     standard_error,
+    starts,
 )
-from snapdyn.validation.grid import Grid
 
 # Largest difference of two paths relative to the movement that counts as none.
 SAME_PATH = 1e-4

@@ -12,6 +12,7 @@ from snapdyn.validation.claims.language import (
     EPS,
     Claim,
     Floats,
+    Grid,
     Map,
     Measured,
     Property,
@@ -20,7 +21,6 @@ from snapdyn.validation.claims.language import (
     standard_error,
 )
 from snapdyn.validation.dense_algebra import Embedding, ascend, attention
-from snapdyn.validation.grid import Grid
 
 STEPS = 100  # by then attention on the dominant token has grown by 60 %
 BROKEN = 0.05  # gap at which a rung counts as broken, as on the ladder

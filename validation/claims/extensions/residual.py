@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import speed_coefficients
-from snapdyn.validation.claims._shared import attention_vectors
 from snapdyn.validation.claims.extensions._shared import SeparateQueriesFamily, run_error, run_of
 from snapdyn.validation.claims.language import (
     DESCENT,
@@ -24,16 +23,17 @@ from snapdyn.validation.claims.language import (
     UNIFORM,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
     Property,
     Requirement,
+    attention_vectors,
     e_prime,
     flow,
     zeta_products,
 )
-from snapdyn.validation.grid import Grid
 
 # A token's drift at the start, over the largest, from which its final logit follows the drift's sign.
 CLEAR_PULL = 0.3

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from snapdyn.dynamics import DataSet, SequenceClasses, data_set
-from snapdyn.validation.claims._shared import WIDEST
-from snapdyn.validation.claims.language import ZERO_START, Floats, Instance, Ints, Requirement
+from snapdyn.dynamics import DataSet, MeanField, SequenceClasses, Trajectory, data_set, integrate
+from snapdyn.validation.claims.language import WIDEST, Floats, Instance, Ints, Requirement, most_evaluations, succeeded
 
 SIZES = (1, 2, 3, 5, 2, 10, 1, 30, 100, 3, 1000)
 """Sequences per class, by the number of the instance."""
@@ -74,6 +74,14 @@ def stored(instance: Instance, seed: int = 0) -> DataSet:
     return data_set(source_of(instance), *arguments(instance)[2:], instance.number + seed)
 
 
+def run_stored(
+    instance: Instance, data: DataSet, times: ArrayLike, start: Floats | None = None, **options: Any
+) -> Trajectory:
+    """Run of the mean field of stored sequences at the rates of an instance; NoNumber where it fails."""
+    system: MeanField = MeanField(data, instance.eta_Y, instance.eta_Z, z_initial=start)
+    return succeeded(integrate(system, times, most_evaluations=most_evaluations(system.size, True), **options))
+
+
 def three_sequences(classes: SequenceClasses) -> Instance:
     """Three stored sequences per class of 20 tokens, at eta_Y = eta_Z = 1 until t = 2000."""
     return Instance.of(data_set(classes, 3, 20, seed=1), 1.0, 1.0, 2000.0)
@@ -82,7 +90,7 @@ def three_sequences(classes: SequenceClasses) -> Instance:
 def least_distinct_share(instance: Instance) -> float:
     """Smallest share of really distinct tokens in a stored sequence."""
     data = stored(instance)
-    return float((data.P @ (data.source.omega_size == 1).astype(float)).min())
+    return (data.P @ (data.source.omega_size == 1).astype(float)).min()
 
 
 def log_absences(P: Any, next_token: Ints, sequences: Ints, length: int) -> Floats:
@@ -101,7 +109,6 @@ A_COMMON_TOKEN = Requirement(
     "a common token", "tokens of several next tokens >= 1", lambda i: (source_of(i).omega_size > 1).sum(), at_least=1,
     defining=True,
 )  # fmt: skip
-ZERO = replace(ZERO_START, defining=True)
 A_SPURIOUS_TOKEN = Requirement(
     "a spurious token", "spurious tokens in the data set >= 1", lambda i: len(stored(i).spurious), at_least=1,
     defining=True,

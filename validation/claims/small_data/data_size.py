@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from snapdyn.analytic import expected_spurious, expected_spurious_attention
-from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     Claim,
+    Grid,
     Instance,
     Ints,
     Map,
@@ -18,7 +19,6 @@ from snapdyn.validation.claims.language import (
     Picture,
     Property,
     Requirement,
-    most_evaluations,
 )
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
@@ -28,15 +28,14 @@ from snapdyn.validation.claims.small_data._shared import (
     IN_TRAINING,
     MANY_DISTINCT,
     STORED,
-    ZERO,
     arguments,
     log_absences,
+    run_stored,
     size_of,
     stored,
     three_sequences,
 )
-from snapdyn.validation.claims.small_data.spurious_sign import early_rates
-from snapdyn.validation.grid import Grid
+from snapdyn.validation.claims.small_data.spurious_number_sign import rates_of
 
 SMALLEST = 1e-200  # expected numbers below this are not compared
 Law = Callable[..., float]
@@ -53,14 +52,14 @@ def growth_of_number(instance: Instance, law: Law = expected_spurious) -> Measur
 def really_distinct(P: Any, next_token: Ints, sequences: int, length: int) -> float:
     """Wrong theory: the expected number of really distinct tokens that occur, of which more data have more."""
     own = (P > 0).sum(axis=0) == 1
-    return float((1.0 - (1.0 - P.toarray()[:, own]) ** float(sequences * length)).sum(where=P.toarray()[:, own] > 0))
+    return (1.0 - (1.0 - P.toarray()[:, own]) ** float(sequences * length)).sum(where=P.toarray()[:, own] > 0)
 
 
 def least_occurrence(instance: Instance) -> float:
     """Smallest q_n(l) sum_k r_k(l)/r_n(l) over common tokens l of n, r = -ln(1 - P): above 1 all terms fall with N."""
     P, next_token, _, length = arguments(instance)
     r = np.minimum(-log_absences(P, next_token, np.full(len(next_token), size_of(instance)), length), 1e300)
-    return float(np.min(-np.expm1(-r) * r.sum(axis=0) / np.where(r > 0, r, np.inf), where=r > 0, initial=np.inf))
+    return np.min(-np.expm1(-r) * r.sum(axis=0) / np.where(r > 0, r, np.inf), where=r > 0, initial=np.inf)
 
 
 def growth_of_attention(instance: Instance, distinct: bool = False) -> Measured | None:
@@ -70,21 +69,16 @@ def growth_of_attention(instance: Instance, distinct: bool = False) -> Measured 
     tokens = np.flatnonzero((data.omega_size == 1) & ((data.source.omega_size == 1) == distinct))
     if not tokens.size:
         return None
-    system: MeanField = MeanField(data, instance.eta_Y, instance.eta_Z)
-    run = integrate(
-        system, [0.0, instance.t_end], rtol=1e-6, atol=1e-8, most_evaluations=most_evaluations(system.size, True)
-    )
-    if not run.success:
-        return None
+    run = run_stored(instance, data, [0.0, instance.t_end], rtol=1e-6, atol=1e-8)
     chosen = np.isin(data.P.indices, tokens) * data.prior[data.class_of_entry]
     on = run.attention_entries @ chosen
-    return Measured(float(on[1] / on[0]), at_most=GROWTH, error=1e-3)
+    return Measured(on[1] / on[0], at_most=GROWTH, error=1e-3)
 
 
 def largest_early_rate(instance: Instance) -> float:
     """Largest early rate of the logit of a spurious token, over the largest rate of any logit."""
     data = stored(instance)
-    rates, tokens = early_rates(data), data.z_coordinates[1]
+    rates, tokens = rates_of(data), data.z_coordinates[1]
     spurious = np.isin(tokens, data.spurious[:, 1])
     return float(rates[spurious].max() / np.abs(rates).max()) if spurious.any() and rates.any() else -1.0
 
@@ -178,7 +172,7 @@ CLAIM = Claim(
             growth_of_attention,
             IN_TRAINING,
             conditions=(
-                ZERO,
+                FROM_ZERO,
                 STORED,
                 A_COMMON_TOKEN,
                 A_SPURIOUS_TOKEN,

@@ -8,15 +8,15 @@ import numpy as np
 from snapdyn.analytic import expected_spurious_attention
 from snapdyn.dynamics import MeanField, data_set, integrate, log_times
 from snapdyn.validation.claims.language import (
+    FROM_ZERO,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
     Picture,
     Property,
-    most_evaluations,
-    succeeded,
 )
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data._shared import (
@@ -25,12 +25,11 @@ from snapdyn.validation.claims.small_data._shared import (
     IN_TRAINING,
     MANY_DISTINCT,
     STORED,
-    ZERO,
+    run_stored,
     stored,
     three_sequences,
 )
 from snapdyn.validation.claims.small_data.data_size import FALLS_EARLY
-from snapdyn.validation.grid import Grid
 
 DEPTHS = (1.0, 2.0, 4.0)  # nats, by the number of the instance
 KEPT = 0.05  # of the nats
@@ -50,11 +49,8 @@ def attention(instance: Instance, depth: float, lowered: str = "common", on: str
     is_common = data.source.omega_size > 1
     chosen = {"common": is_common, "distinct": ~is_common, "all": np.ones_like(is_common)}
     start = np.tile(np.where(chosen[lowered], -depth, 0.0), (data.queries.size, 1))
-    system: MeanField = MeanField(data, instance.eta_Y, instance.eta_Z, z_initial=start)
     times = np.concatenate([[0.0], log_times(1e-3 * instance.t_end, instance.t_end, 15)])
-    run = succeeded(
-        integrate(system, times, rtol=1e-6, atol=1e-8, most_evaluations=most_evaluations(system.size, True))
-    )
+    run = run_stored(instance, data, times, start, rtol=1e-6, atol=1e-8)
     if on == "spurious":
         return run.observable("spurious_attention")
     weights = data.prior[data.class_of_entry] * ~is_common[data.P.indices]
@@ -64,7 +60,7 @@ def attention(instance: Instance, depth: float, lowered: str = "common", on: str
 def return_of_attention(instance: Instance, lowered: str = "common", on: str = "spurious") -> Measured:
     """Largest attention on tokens over its start, in a run whose start lowers them."""
     found = attention(instance, depth_of(instance), lowered, on)
-    return Measured(float(found.max() / found[0]), at_most=GROWTH, error=1e-3)
+    return Measured(found.max() / found[0], at_most=GROWTH, error=1e-3)
 
 
 def kept_nats(instance: Instance, lowered: str = "common") -> Measured:
@@ -83,7 +79,7 @@ def trained_attention(sequences: int, depth: float) -> float:
         start = np.where(data.source.omega_size > 1, -depth, 0.0)[None]
         run = integrate(MeanField(data, 1.0, 1.0, z_initial=start), [T_END], rtol=1e-5, atol=1e-7)
         found.append(run.observable("spurious_attention")[-1])
-    return float(np.mean(found))
+    return np.mean(found)
 
 
 def expected_attention(sequences: int) -> float:
@@ -132,7 +128,7 @@ def depth_map(level: str) -> Map:
         data = data_set(type(classes)(P, classes.query, vocab_size=50), N, LENGTH, seed=1)
         instance = Instance.of(data, 1.0, 1.0, T_END)
         zero, low = attention(instance, 0.0), attention(instance, at[0])
-        return math.nan if zero is None or low is None else float(np.log(zero / low).min()) / at[0]
+        return np.log(zero / low).min() / at[0]
 
     # At z = 0 the factor exp(-d)/(D + (1-D) exp(-d)) is exp(-d/2) on this line.
     line = Picture.line("one half, at z = 0", depths, 1.0 / (1.0 + np.exp(depths / 2.0)))
@@ -143,7 +139,7 @@ def depth_map(level: str) -> Map:
     )  # fmt: skip
 
 
-CONDITIONS = (ZERO, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT, FALLS_EARLY)
+CONDITIONS = (FROM_ZERO, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT, FALLS_EARLY)
 
 CLAIM = Claim(
     "spurious-prior",

@@ -9,17 +9,15 @@ from snapdyn.dynamics import MeanField, SequenceClasses, data_set, integrate, sg
 from snapdyn.dynamics.observables import loss_on
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.claims.language import (
-    ZERO_START,
+    FROM_ZERO,
     Claim,
     Floats,
     Instance,
     Measured,
     Property,
-    most_evaluations,
-    succeeded,
 )
 from snapdyn.validation.claims.sample_classes import equal_classes
-from snapdyn.validation.claims.small_data._shared import ANY_SEQUENCES, STORED, length_of, source_of, stored
+from snapdyn.validation.claims.small_data._shared import ANY_SEQUENCES, STORED, length_of, run_stored, source_of, stored
 
 OTHER = 1000  # added to the seed of the other data set
 RTOL, ATOL = 1e-9, 1e-12
@@ -41,12 +39,7 @@ def trained_fresh(instance: Instance, seed: int) -> Trajectory:
 
 def trained(instance: Instance, seed: int) -> Trajectory:
     """Run on a data set of the instance, with its decoder, at the last time alone."""
-    system = MeanField(stored(instance, seed), instance.eta_Y, instance.eta_Z)
-    run = integrate(
-        system, [instance.t_end], rtol=RTOL, atol=ATOL, save_decoder=True,
-        most_evaluations=most_evaluations(system.size, True),
-    )  # fmt: skip
-    return succeeded(run)
+    return run_stored(instance, stored(instance, seed), [instance.t_end], rtol=RTOL, atol=ATOL, save_decoder=True)
 
 
 def exchange(instance: Instance, fresh: bool = False) -> Measured | None:
@@ -62,7 +55,7 @@ def exchange(instance: Instance, fresh: bool = False) -> Measured | None:
         return None
     losses = np.array([[loss_on(run, classes)[-1] for classes in data] for run in runs])
     own, other = losses.trace(), losses.sum() - losses.trace()
-    return Measured(float((other - own) / own), at_least=LEAST, error=1e-10)
+    return Measured((other - own) / own, at_least=LEAST, error=1e-10)
 
 
 def kept_attention(sequences: int, fresh: bool = False) -> Measured:
@@ -80,7 +73,7 @@ def kept_attention(sequences: int, fresh: bool = False) -> Measured:
         found.append(
             data.attention_from_support(run.z[-1:, query, token])[0] @ of_spurious / (data.P.data @ of_spurious)
         )
-    return Measured(float(np.mean(found)), at_least=1.0, error=1e-3)
+    return Measured(np.mean(found), at_least=1.0, error=1e-3)
 
 
 def source() -> SequenceClasses:
@@ -154,7 +147,7 @@ CLAIM = Claim(
                 vocab_size=(2, 10**6),
                 seq_len=(1, 300),
             ),
-            conditions=(replace(ZERO_START, defining=True), STORED),
+            conditions=(FROM_ZERO, STORED),
             controls={"wrong theory: SGD on fresh sequences at each step": partial(exchange, fresh=True)},
             evaluations=(60, 2000),
         ),

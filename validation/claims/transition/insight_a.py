@@ -6,12 +6,13 @@ from functools import partial
 import numpy as np
 
 from snapdyn.dynamics import SequenceClasses, Trajectory, log_times, momentum_clock, single_common_token, syn_medium
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.attention._shared import OWN
 from snapdyn.validation.claims.language import (
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
+    Grid,
     Instance,
     Map,
     Measured,
@@ -24,7 +25,6 @@ from snapdyn.validation.claims.language import (
 from snapdyn.validation.claims.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.claims.sample_classes import equal_overlap
 from snapdyn.validation.claims.transition._shared import NOT_FASTER, changed
-from snapdyn.validation.grid import Grid
 
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
 ETA_Z = 0.5
@@ -60,7 +60,7 @@ def rate_of_query(instance: Instance) -> float:
     K eta_Z/eta_Y = 1e-4 and K = 60 by 0.012 %.
     """
     prior, query = instance.prior, instance.classes.query_index
-    return float((instance.ratio * np.bincount(query, prior)[query] / prior).max())
+    return (instance.ratio * np.bincount(query, prior)[query] / prior).max()
 
 
 SLOW_ATTENTION = Requirement(

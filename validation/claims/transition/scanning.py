@@ -9,7 +9,6 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, sgd, single_common_token, syn_medium, syn_small
-from snapdyn.validation.claims._shared import SEVERAL, attention_vectors, by_query
 from snapdyn.validation.claims.attention._linear_response import (
     FROZEN_SPEED,
     LIKE,
@@ -20,25 +19,31 @@ from snapdyn.validation.claims.attention._linear_response import (
 from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
+    SEVERAL,
     Claim,
     Floats,
     Instance,
     Measured,
     Picture,
     Property,
+    attention_vectors,
+    by_query,
     flow,
     noise,
     run_on_rung,
     standard_error,
 )
-from snapdyn.validation.claims.transition._growth_bounds import OMEGA, EqualClasses, least_common_growth, lower_bound
 from snapdyn.validation.claims.transition._shared import (
     MANY_CLASSES,
+    OMEGA,
     ONE_COMMON,
+    EqualClasses,
     Given,
     equal_classes,
     five_tokens,
+    least_common_growth,
     log_growth,
+    lower_bound,
     monotonicity_violation,
     symmetric_property,
     transition,

@@ -8,16 +8,17 @@ import numpy as np
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, syn_medium, syn_small
-from snapdyn.validation.claims._shared import SEVERAL
 from snapdyn.validation.claims.language import (
     EXACT,
     INDEPENDENT_ATTENTION,
     LARGE_VOCABULARY,
     MEAN_FIELD,
     ONE_COMMON_TOKEN,
+    SEVERAL,
     UNIFORM,
     Claim,
     Floats,
+    Grid,
     Headline,
     Instance,
     Map,
@@ -27,21 +28,22 @@ from snapdyn.validation.claims.language import (
     flow,
     run_on_rung,
 )
-from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, common_growth, upper_bound
 from snapdyn.validation.claims.transition._shared import (
     MANY_CLASSES,
     NOT_FASTER,
     ONE_COMMON,
     WHOLE,
+    EqualClasses,
     Given,
+    common_growth,
     equal_classes,
     five_tokens,
     log_growth,
     symmetric_property,
     transition,
     transitions,
+    upper_bound,
 )
-from snapdyn.validation.grid import Grid
 
 LATE_FAMILY = replace(
     SEVERAL, num_common=(1, 2), num_queries=(1, 4), vocab_size=(4, 10**6), ratio=(1e-6, 2.0), horizon=(1e2, 1e7)

@@ -23,8 +23,13 @@ from snapdyn.validation.claims.language import (
     Requirement,
     flow,
 )
-from snapdyn.validation.claims.transition._growth_bounds import EqualClasses, common_growth
-from snapdyn.validation.claims.transition._shared import SYMMETRIC_FAMILY, log_growth, symmetric_property
+from snapdyn.validation.claims.transition._shared import (
+    SYMMETRIC_FAMILY,
+    EqualClasses,
+    common_growth,
+    log_growth,
+    symmetric_property,
+)
 
 # rtol 1e-9 per step over some thousand steps.
 SOLVER = 1e-5

@@ -1,4 +1,4 @@
-"""Theorem 2(a): distinct tokens gain attention."""
+"""Theorem 2: distinct tokens gain attention (a), and the common token loses it (b)."""
 
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,10 @@ from snapdyn.validation.claims.attention._shared import (
     FLOWS,
     MODIFIED_FLOW,
     SCALARS,
+    SHORT_SEQUENCES,
     SMALL_OVERLAPS,
+    common_tokens,
+    common_under_eq_10,
     distinct_tokens,
     falls,
     one_way,
@@ -22,6 +25,7 @@ from snapdyn.validation.claims.attention._shared import (
 from snapdyn.validation.claims.language import (
     EXACT,
     MEAN_FIELD,
+    ONE_COMMON_TOKEN,
     Claim,
     Headline,
     Instance,
@@ -31,8 +35,9 @@ from snapdyn.validation.claims.language import (
     flow,
     load,
 )
-from snapdyn.validation.claims.maps import distinct_fall_map
+from snapdyn.validation.claims.maps import distinct_fall_map, rates_map
 from snapdyn.validation.claims.sample_classes import counterexample
+from snapdyn.validation.phases import FALL
 
 
 def opposite_sign(instance: Instance) -> Measured:
@@ -76,7 +81,7 @@ def picture() -> Picture:
     return Picture("t (batch-size-1 steps)", "z of the .041 token / eta_Z", tuple(lines), yscale="symlog")
 
 
-CLAIM = Claim(
+THEOREM2A = Claim(
     "theorem2a",
     under_rules="With Adam on both layers rare tokens rise and frequent ones lose their lead: see adam-winner",
     source="Theorem 2(a), Eq. (98)",
@@ -180,4 +185,50 @@ CLAIM = Claim(
         "to 2-norm 1), eta_Z the rate of attention, p_n the probability of class n, xi_n the drive of its distinct "
         "tokens, and m_n(t',t) >= 0 the memory that the decoder has at time t of time t'.",
     ),
+)
+
+
+ONE_COMMON = replace(FLOWS, name="one common token", num_common=(1, 2), num_distinct=(1, 4), shared_by_all=True)
+IN_MEAN_FIELD = one_way(
+    MEAN_FIELD,
+    common_tokens,
+    ONE_COMMON,
+    ONE_COMMON_TOKEN,
+    beyond=lambda: {"eta_Z/eta_Y = 10": load("theorem2b-fast").instance},
+)
+THEOREM2B = Claim(
+    "theorem2b",
+    source="Theorem 2(b), Eq. (100)",
+    title="The common token loses attention at all times",
+    statement="With one common token and a class that has a distinct token, the common logit falls: "
+    "z_ml' = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0, where the paper omits the factor [p_n].",
+    latex=r"\dot z_{ml}=-\eta_Z\sum_n[p_n](1-f_{nl}^2)\,\xi_n<0",
+    conditions=(
+        "a single common token",
+        "one class per next token",
+        "mean field: T infinite; by linear response, the decoder's memory slows but does not reverse the fall of the "
+        "common logit",
+    ),
+    conclusion=(
+        "Holds under (10) for one common token, at any priors and correlation; in the full mean field the token can "
+        "rise. A single common token makes every coefficient of f_n regressed on the other f_k positive, so xi_n > 0. "
+        "One of several common tokens can rise, by {two common tokens:.0%} of the largest logit at weak correlation. "
+        "In the mean field a single one can rise too, where the decoder's memory exceeds the rate: by {eta_Z/eta_Y = "
+        "10:.1%}, for two queries. The size of the rate is tested too: 1.1 times the law fails. With sequences of 300 "
+        "tokens the logits miss it by {two classes, T - 1 = 300:.0%}."
+    ),
+    expected="conditional",
+    properties=(
+        IN_MEAN_FIELD,
+        *common_under_eq_10(
+            ONE_COMMON,
+            ONE_COMMON_TOKEN,
+            evaluations=(60, 2000),
+            beyond=lambda: {"two common tokens": load("theorem2b-two-common").instance},
+        ),
+        response_law(common_tokens, ONE_COMMON, ONE_COMMON_TOKEN, beyond=SHORT_SEQUENCES),
+        rate_law("-sum_n p_n (1 - f_nl^2) xi_n of the common token", common_tokens, ONE_COMMON, ONE_COMMON_TOKEN),
+    ),
+    proved=("common-rate",),
+    map=partial(rates_map, prop=IN_MEAN_FIELD, name="theorem2b-fast", threshold=FALL),
 )
