@@ -97,7 +97,7 @@ def test_boundary_of_epsilon(M: int, falls: bool) -> None:
     """Assert the number of tokens at which the rarest distinct token begins to fall, by the law and by the rates."""
     instance = layer_norm.over(M)
     assert layer_norm.epsilon_of(instance) == 1e-5
-    assert (layer_norm.small_epsilon(instance) < 0) is falls
+    assert bool(layer_norm.small_epsilon(instance) < 0) is falls
     assert (layer_norm.least_rise(instance, rms=True).value < 0) is falls
 
 
