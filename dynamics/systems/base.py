@@ -285,13 +285,8 @@ class System(ABC):
 
     @property
     def with_steps(self) -> System:
-        """The system whose state the steps of `descend` change; most often this one."""
+        """The system whose state the steps of `descend` change: this one, unless it has steps of its own."""
         return self
-
-    @property
-    def has_own_steps(self) -> bool:
-        """Whether the steps of `descend` are not along the rate, but those of a rule of descent."""
-        return False
 
     @property
     def has_jacobian(self) -> bool:

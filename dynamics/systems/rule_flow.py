@@ -109,10 +109,6 @@ class RuleFlow(MeanField):
         return other
 
     @property
-    def has_own_steps(self) -> bool:
-        return True
-
-    @property
     def stepper(self) -> Any:
         return None if self.memory else steps_of_rule
 

@@ -83,18 +83,18 @@ def descend(
     >>> sd.descend(decay, steps=2, step_size=0.5).state[:, 0]
     array([1.  , 0.5 , 0.25])
     """
-    system = instance("system", system, System, "make it with System.from_sympy").with_steps
+    moved = instance("system", system, System, "make it with System.from_sympy").with_steps
     save_decoder, momentum = flag("save_decoder", save_decoder), fraction("momentum", momentum)
-    if momentum and system.has_own_steps:
+    if momentum and moved is not system:
         raise InputError(
             f"expected momentum=0 with a system that has a rule of descent, received {momentum}; give it to the rule"
         )
-    plan = _checked(system, steps, step_size, momentum, record)
+    plan = _checked(moved, steps, step_size, momentum, record)
     multipliers = checked_schedule(schedule, whole("steps", steps, 0))
-    reals, move = np.zeros(PASSED + 1), system.stepper
-    arguments = (*system.kernel_arguments(), reals) if move is not None else ()
-    move = move or _interpreted(system)
-    return _run(system, *plan, move, arguments, reals, threading.Event(), None, save_decoder, multipliers)
+    reals, move = np.zeros(PASSED + 1), moved.stepper
+    arguments = (*moved.kernel_arguments(), reals) if move is not None else ()
+    move = move or _interpreted(moved)
+    return _run(moved, *plan, move, arguments, reals, threading.Event(), None, save_decoder, multipliers)
 
 
 def descend_samples(
