@@ -314,6 +314,19 @@ class System(ABC):
         return f"{self.name}({', '.join(listed if self.classes is None else [repr(self.classes), *listed])})"
 
 
+class CompiledSystem(System):
+    """A system whose right-hand side is a kernel, that of `compiled` with the `kernel_arguments`."""
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.kernel_arguments()
+
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
+        assert self.compiled is not None
+        return float(self.compiled.rate(state, out, *self._arguments))
+
+
 def checked_classes(classes: Any) -> SequenceClasses:
     """Return `classes` after checking its type."""
     checked: SequenceClasses = instance(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, flag, fraction, function, instance, positive, shown, whole
 from snapdyn.core.memory import require_memory
-from snapdyn.core.parallel import cores, in_threads
+from snapdyn.core.parallel import in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Recorder
@@ -162,7 +162,6 @@ def descend_samples(
     values = tuple(system.argument_values) if isinstance(system, OwnSystem) else ()
     function("sample_update", sample_update)
     move, arguments = steps_along_samples(sample_update, system.initial_state(), values)
-    threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
 
     def one(each: int) -> Trajectory:
