@@ -95,7 +95,7 @@ def test_search(benchmark: Any, case: str, kind: str) -> None:
 
     def search() -> None:
         forget(ready)
-        assert reduced(ready, asked=False) is not None
+        assert reduced(ready) is not None
 
     benchmark.pedantic(search, rounds=200, warmup_rounds=1)
     search_seconds = min(_seconds_of(search, 1) for _ in range(50))

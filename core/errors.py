@@ -243,15 +243,15 @@ def _joined(words: list[str]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def positive(name: str, value: float, at_most: float = math.inf, below: float = math.inf, advice: str = "") -> float:
-    """Return `value` as a float after checking that it is a positive finite number within the bounds."""
-    advice = advice or ("give a value above 0" if math.isinf(min(at_most, below)) else "give a value in between")
-    return real(name, value, above=0.0, at_most=at_most, below=below, advice=advice)
+def positive(name: str, value: float, below: float = math.inf, advice: str = "") -> float:
+    """Return `value` as a float after checking that it is a positive finite number below the bound."""
+    advice = advice or ("give a value above 0" if math.isinf(below) else "give a value in between")
+    return real(name, value, above=0.0, below=below, advice=advice)
 
 
-def fraction(name: str, value: float, below: float = 1.0) -> float:
-    """Return `value` as a float after checking 0 <= value < below."""
-    return real(name, value, at_least=0.0, below=below, advice="give 0.0 to leave it out")
+def fraction(name: str, value: float) -> float:
+    """Return `value` as a float after checking 0 <= value < 1."""
+    return real(name, value, at_least=0.0, below=1.0, advice="give 0.0 to leave it out")
 
 
 def _float(value: Any) -> float | None:

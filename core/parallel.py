@@ -19,6 +19,8 @@ from typing import Any
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 
+from snapdyn.core.errors import optional_function, whole
+
 SECONDS_BETWEEN_LOOKS = 1.0
 # Libraries that would otherwise start a thread for every core in every worker.
 THREAD_LIMITS = (
@@ -170,7 +172,7 @@ def startable(workers: int) -> int:
 
 def in_threads(
     calls: Sequence[Callable[[], Any]],
-    threads: int,
+    threads: int | None,
     stop: threading.Event,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Any]:
@@ -179,7 +181,8 @@ def in_threads(
     Parameters
     ----------
     calls : sequence of callable
-    threads : int
+    threads : int or None
+        None: all cores.
     stop : threading.Event
         Set after Ctrl-C or an error; calls that watch it then end early.
     progress : callable, optional
@@ -189,7 +192,14 @@ def in_threads(
     -------
     list
         Results in the order of the calls; after Ctrl-C, None for calls that did not start.
+
+    Raises
+    ------
+    InputError
+        `threads` is not a whole number of at least 1, or `progress` is no function.
     """
+    threads = cores() if threads is None else whole("threads", threads, 1)
+    optional_function("progress", progress, "(finished, total)")
     results: list[Any] = [None] * len(calls)
     waiting = iter(range(len(calls)))
     ended: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True: a call; False: a thread

@@ -526,6 +526,17 @@ class SequenceClasses:
         return values[np.argsort(-np.abs(values), kind="stable")]
 
 
+def dense_logits(start: Floats, classes: SequenceClasses | None, z_support: Floats) -> Floats:
+    """Attention logits (..., Q, M): `z_support` (..., nz) on the `z_coordinates` of the classes, `start` elsewhere.
+
+    Without classes, `z_support` has the logit of the only query and token.
+    """
+    z = np.broadcast_to(start, (*z_support.shape[:-1], *start.shape)).copy()
+    query, token = classes.z_coordinates if classes else (np.zeros(1, int), np.zeros(1, int))
+    z[..., query, token] = z_support
+    return z
+
+
 def _read_only(array: Any) -> Any:
     array.setflags(write=False)
     return array

@@ -12,9 +12,9 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, instance, list_of, optional_function, require_arguments, whole
+from snapdyn.core.errors import InputError, instance, list_of, require_arguments
 from snapdyn.core.memory import EVALUATIONS, MOST_OF_A_RUN, fits, require_affordable, require_memory
-from snapdyn.core.parallel import cores, in_threads
+from snapdyn.core.parallel import in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
@@ -465,8 +465,6 @@ def integrate_many(
     [0.729, 0.7154]
     """
     systems = list_of("systems", systems, System)
-    optional_function("progress", progress)
-    threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
     require_arguments("integrate_many", options, Request.__annotations__)
     request = Request(t_eval, **options)

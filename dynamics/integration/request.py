@@ -24,7 +24,7 @@ from snapdyn.core.errors import (
     time_array,
     whole,
 )
-from snapdyn.dynamics.classes.table import Floats
+from snapdyn.dynamics.classes.table import Floats, dense_logits
 from snapdyn.dynamics.kernels.dormand_prince import Integrator
 from snapdyn.dynamics.systems.base import System
 
@@ -189,10 +189,7 @@ class State:
         z_support, start = self.z_support, self._system.z_initial
         if start is None:
             raise InputError(f"expected a system with z_initial, received {self._system.name}, which has none")
-        z = np.broadcast_to(start, (*z_support.shape[:-1], *start.shape)).copy()
-        query, token = self._system.classes.z_coordinates if self._system.classes else (np.zeros(1, int),) * 2
-        z[..., query, token] = z_support
-        return z
+        return dense_logits(start, self._system.classes, z_support)
 
     @property
     def loss(self) -> Any:

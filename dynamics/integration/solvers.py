@@ -227,7 +227,7 @@ class DormandPrinceSolver:
         max_step: float = math.inf,
     ) -> None:
         assert system.integrator is not None
-        self._advance, self.knows_loss = system.integrator
+        self._advance, self.knows_loss, _ = system.integrator
         self._arguments = system.kernel_arguments()
         self._clock, self._pieces = clock, pieces_of(jumps, t_end)
         start = system.initial_state()

@@ -76,8 +76,6 @@ def advance_called_rate(arguments, work, saves, samples, most_steps):
 
 
 @kernel(nogil=True)
-def steps_of_called_rate(arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):
+def steps_of_called_rate(arguments, motion):
     """As `explicit_steps`, with arguments (address, parameters, reals)."""
-    return explicit_steps(
-        _rate, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved
-    )
+    return explicit_steps(_rate, arguments, motion)

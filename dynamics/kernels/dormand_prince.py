@@ -450,10 +450,13 @@ class Integrator(NamedTuple):
         ``advance(arguments, work, saves, samples, most_steps)``, see `advance`.
     knows_loss : bool
         Whether `advance` computes the loss.
+    rate : compiled function or None
+        The right-hand side that is compiled into it.
     """
 
     advance: Any
     knows_loss: bool
+    rate: Any = None
 
 
 def integrator_of(rate: Any, loss: Any = None) -> Integrator:
@@ -473,7 +476,7 @@ def integrator_of(rate: Any, loss: Any = None) -> Integrator:
     """
     copy = FunctionType(_compiled.__code__, {**globals(), "rate": rate, "loss": loss or rate})
     copy.__name__ = copy.__qualname__ = f"advance_{rate.__name__}"
-    return Integrator(kernel(nogil=True)(copy), loss is not None)
+    return Integrator(kernel(nogil=True)(copy), loss is not None, rate)
 
 
 def _compiled(arguments, work, saves, samples, most_steps):

@@ -235,8 +235,6 @@ RULE_FLOW = integrator_of(rule_flow, rule_flow)
 
 
 @kernel(nogil=True)
-def steps_of_rule(arguments: Any, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):
+def steps_of_rule(arguments, motion):
     """As `explicit_steps`: updates of the mean map, with the arguments of `mean_direction`."""
-    return explicit_steps(
-        mean_direction, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved
-    )
+    return explicit_steps(mean_direction, arguments, motion)

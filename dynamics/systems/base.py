@@ -285,13 +285,8 @@ class System(ABC):
 
     @property
     def with_steps(self) -> System:
-        """The system whose state the steps of `descend` change; most often this one."""
+        """The system whose state the steps of `descend` change: this one, unless it has steps of its own."""
         return self
-
-    @property
-    def has_own_steps(self) -> bool:
-        """Whether the steps of `descend` are not along the rate, but those of a rule of descent."""
-        return False
 
     @property
     def has_jacobian(self) -> bool:
@@ -317,6 +312,19 @@ class System(ABC):
     def __repr__(self) -> str:
         listed = [f"{key}={value!r}" for key, value in self.parameters.items()]
         return f"{self.name}({', '.join(listed if self.classes is None else [repr(self.classes), *listed])})"
+
+
+class CompiledSystem(System):
+    """A system whose right-hand side is a kernel, that of `compiled` with the `kernel_arguments`."""
+
+    @cached_property
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.kernel_arguments()
+
+    def write_rate(self, state: Floats, out: Floats) -> float:
+        self.check_values(state, out)
+        assert self.compiled is not None
+        return float(self.compiled.rate(state, out, *self._arguments))
 
 
 def checked_classes(classes: Any) -> SequenceClasses:

@@ -100,10 +100,6 @@ class FiniteLengthMeanField(MeanField):
         work = scratch(FINITE_LENGTH_ROWS, self.form.width)
         return lists, np.append(rates, self.inverse_length), work, scratch(int(pairs.max()))
 
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        self.check_values(state, out)
-        return float(finite_length(state, out, *self._arguments))
-
     def extra(self, state: Floats) -> dict[str, Floats]:
         """count_noise (..., S), the parameter of the expansion: variance over squared mean of the token frequencies.
 

@@ -117,10 +117,6 @@ class ModifiedFlow(FrozenDecoder):
     def kernel_arguments(self) -> tuple[Any, ...]:
         return self._prior, float(self.classes.vocab_size), self.eta_Y
 
-    def write_rate(self, state: Floats, out: Floats) -> None:  # type: ignore[override]
-        self.check_values(state, out)
-        modified_flow(state, out, *self.kernel_arguments())
-
     def loss(self, state: Floats) -> float:
         self.check_values(state)
         others = self.classes.vocab_size - 1.0

@@ -17,7 +17,7 @@ from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
 from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
 from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, rules_of_layers
-from snapdyn.dynamics.systems.base import ConservedSum, System, checked_classes
+from snapdyn.dynamics.systems.base import CompiledSystem, ConservedSum, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
 from snapdyn.dynamics.systems.quotient import KindsQuotient, logit_of_z, quotient_of, value_of_decoder
 
@@ -25,7 +25,7 @@ LARGEST_FULL = 10**7  # state values that are integrated one by one where classe
 LARGEST_STATE = 2**32 - 1  # the kernel's indices have 32 bits
 
 
-class MeanField(System):
+class MeanField(CompiledSystem):
     """Mean field: the expectation of the SGD step (3)-(4) as a flow, T infinite, general priors p_n.
 
     Y' = eta_Y sum_n p_n u_n (e_n - alpha_n)^T,  z_m' = eta_Z sum_{n: psi(n)=m} p_n f_n o (g_n - f_n (f_n . g_n)),
@@ -207,10 +207,6 @@ class MeanField(System):
         values = f"the values of {L.num_rows} rows of Y with {L.num_columns} columns"
         whole(values, self.size, 0, LARGEST_STATE, "use fewer tokens or next tokens")
 
-    @cached_property
-    def _arguments(self) -> tuple[Any, ...]:
-        return self.kernel_arguments()
-
     def initial_state(self) -> Floats:
         start = self.initial_logits  # asks for the memory first
         state = np.zeros(self.size)
@@ -222,10 +218,6 @@ class MeanField(System):
             self._require_indices()
         form = self.form
         return form.lists, np.array([self.eta_Y, self.eta_Z]), scratch(WORK_ROWS, form.width)
-
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        self.check_values(state, out)
-        return float(mean_field(state, out, *self._arguments))
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))

@@ -128,10 +128,6 @@ class ModifiedDecoder(MeanField):
         lists, C = self._decoupled, self._decoupled.prior.size
         return lists, scratch(lists.kind.size), scratch(C), scratch(5, C, C), scratch(2, self.form.width)
 
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        self.check_values(state, out)
-        return float(modified_decoder(state, out, *self._arguments))
-
     def loss(self, state: Floats) -> float:
         self.check_values(state)
         u, V = state[self.form.num_slots :], self.classes.vocab_size

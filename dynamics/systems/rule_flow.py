@@ -13,7 +13,7 @@ from snapdyn.core.memory import scratch
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.dormand_prince import BLOCK
 from snapdyn.dynamics.kernels.law import WORK_ROWS
-from snapdyn.dynamics.kernels.rules import FLOOR, RULE_FLOW, Flow, Layer, rule_flow, steps_of_rule
+from snapdyn.dynamics.kernels.rules import FLOOR, RULE_FLOW, Flow, Layer, steps_of_rule
 from snapdyn.dynamics.rules import DescentRule, optimizer_as_json
 from snapdyn.dynamics.systems.base import ConservedSum
 from snapdyn.dynamics.systems.mean_field import MeanField
@@ -109,10 +109,6 @@ class RuleFlow(MeanField):
         return other
 
     @property
-    def has_own_steps(self) -> bool:
-        return True
-
-    @property
     def stepper(self) -> Any:
         return None if self.memory else steps_of_rule
 
@@ -132,10 +128,6 @@ class RuleFlow(MeanField):
         moments = np.zeros((0 if self.memory else 3, n))
         flow = Flow(self.of_z, self.of_Y, inverse, scratch(n), square, scratch(4, BLOCK), moments)
         return self.layout.lists, np.ones(2), scratch(WORK_ROWS, self.layout.width), flow
-
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        self.check_values(state, out)
-        return float(rule_flow(state, out, *self._arguments))
 
     def decoder(self, state: Floats) -> Floats:
         return super().decoder(state[..., : self.values])

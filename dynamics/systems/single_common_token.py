@@ -12,7 +12,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.kernels.compilation import EXACT, kernel
 from snapdyn.dynamics.kernels.decoder import scaled_h_rate, speed
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.systems.base import System
+from snapdyn.dynamics.systems.base import CompiledSystem
 
 # Their fourth powers, times K, are numbers.
 SMALLEST_RHO0, LARGEST_RHO0 = 1e-70, 1e70
@@ -35,7 +35,7 @@ def single_common_token(
     return 0.0
 
 
-class SingleCommonToken(System):
+class SingleCommonToken(CompiledSystem):
     """Eq. (13): the logit of the single common token; its decrease drives the growth exponent B.
 
     z_c' = -eta_Z gamma c exp(4 z_c). Form "printed": c = K/rho0^4 = 1/C0 and B' = -z_c', as Eqs. (13) and (124) are
@@ -103,10 +103,6 @@ class SingleCommonToken(System):
 
     def kernel_arguments(self) -> tuple[Any, ...]:
         return self._constants
-
-    def write_rate(self, state: Floats, out: Floats) -> float:
-        self.check_values(state, out)
-        return single_common_token(state, out, *self._constants)
 
     def loss(self, state: Floats) -> float:
         self.check_values(state)

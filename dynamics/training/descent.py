@@ -22,14 +22,13 @@ from snapdyn.core.errors import (
     flag,
     flag_or,
     list_of,
-    optional_function,
     positive,
     require_arguments,
     shown,
     whole,
 )
 from snapdyn.core.memory import require_memory, scratch
-from snapdyn.core.parallel import cores, in_threads
+from snapdyn.core.parallel import in_threads
 from snapdyn.dynamics.classes.table import Floats, SequenceClasses
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.law import WORK_ROWS
@@ -602,8 +601,6 @@ def sgd_runs(
     [0.1, 0.2]
     """
     runs = list_of("runs", runs, SGD)
-    optional_function("progress", progress)
-    threads = cores() if threads is None else whole("threads", threads, 1)
     size = sum(recorded_bytes(run) for run in runs)
     require_memory(f"the records of {len(runs)} runs of SGD", size, "fewer seeds, or a shorter record")
     stop = threading.Event()

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from snapdyn.core.errors import InputError, flag, fraction, function, instance, positive, shown, whole
 from snapdyn.core.memory import require_memory
-from snapdyn.core.parallel import cores, in_threads
+from snapdyn.core.parallel import in_threads
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints
 from snapdyn.dynamics.integration.recorder import Recorder
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
-from snapdyn.dynamics.kernels.explicit_steps import PASSED, explicit_steps
+from snapdyn.dynamics.kernels.explicit_steps import PASSED, Motion, explicit_steps
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.own.own_system import OwnSystem
 from snapdyn.dynamics.systems.own.user_function import compiled_for_user, tried_in_python
@@ -83,18 +83,18 @@ def descend(
     >>> sd.descend(decay, steps=2, step_size=0.5).state[:, 0]
     array([1.  , 0.5 , 0.25])
     """
-    system = instance("system", system, System, "make it with System.from_sympy").with_steps
+    moved = instance("system", system, System, "make it with System.from_sympy").with_steps
     save_decoder, momentum = flag("save_decoder", save_decoder), fraction("momentum", momentum)
-    if momentum and system.has_own_steps:
+    if momentum and moved is not system:
         raise InputError(
             f"expected momentum=0 with a system that has a rule of descent, received {momentum}; give it to the rule"
         )
-    plan = _checked(system, steps, step_size, momentum, record)
+    plan = _checked(moved, steps, step_size, momentum, record)
     multipliers = checked_schedule(schedule, whole("steps", steps, 0))
-    reals, move = np.zeros(PASSED + 1), system.stepper
-    arguments = (*system.kernel_arguments(), reals) if move is not None else ()
-    move = move or _interpreted(system)
-    return _run(system, *plan, move, arguments, reals, threading.Event(), None, save_decoder, multipliers)
+    reals, move = np.zeros(PASSED + 1), moved.stepper
+    arguments = (*moved.kernel_arguments(), reals) if move is not None else ()
+    move = move or _interpreted(moved)
+    return _run(moved, *plan, move, arguments, reals, threading.Event(), None, save_decoder, multipliers)
 
 
 def descend_samples(
@@ -162,7 +162,6 @@ def descend_samples(
     values = tuple(system.argument_values) if isinstance(system, OwnSystem) else ()
     function("sample_update", sample_update)
     move, arguments = steps_along_samples(sample_update, system.initial_state(), values)
-    threads = cores() if threads is None else whole("threads", threads, 1)
     stop = threading.Event()
 
     def one(each: int) -> Trajectory:
@@ -190,32 +189,21 @@ def _checked(
 def _interpreted(system: System) -> Any:
     """Counterpart of the functions compiled with `explicit_steps`, for other systems: one call from Python per step."""
 
-    def move(
-        arguments: Any,
-        state: Floats,
-        velocity: Floats,
-        change: Floats,
-        reals: Floats,
-        size: float,
-        momentum: float,
-        schedule: Floats,
-        steps: Ints,
-        record: Ints,
-        saved: Floats,
-    ) -> int:
+    def move(arguments: Any, motion: Motion) -> int:
+        state, velocity, steps = motion.state, motion.velocity, motion.steps
         filled = 0
         while np.isfinite(state).all():
-            if filled < record.size and record[filled] == steps[0]:
-                saved[filled] = state
+            if filled < motion.record.size and motion.record[filled] == steps[0]:
+                motion.saved[filled] = state
                 filled += 1
             if steps[0] == steps[1]:
                 break
-            multiplier = schedule[steps[0]] if schedule.size else 1.0
-            system.write_rate_at(float(reals[PASSED] * size), state, change)
-            velocity *= momentum
-            velocity += change
-            state += multiplier * size * velocity
-            reals[PASSED] += multiplier
+            multiplier = motion.schedule[steps[0]] if motion.schedule.size else 1.0
+            system.write_rate_at(float(motion.reals[PASSED] * motion.size), state, motion.change)
+            velocity *= motion.momentum
+            velocity += motion.change
+            state += multiplier * motion.size * velocity
+            motion.reals[PASSED] += multiplier
             steps[0] += 1
         return filled
 
@@ -238,10 +226,10 @@ def _run(
     """Make the steps in portions; return the trajectory."""
     started = seconds_of_running()
     recorder = Recorder(system, step_size * momentum_clock(record, 0.0, schedule), save_decoder, False)
-    multipliers = np.empty(0) if schedule is None else schedule
-    state = system.initial_state()
+    state, steps = system.initial_state(), np.zeros(2, np.int64)
+    at_once = max(1, NUMBERS_AT_ONCE // (100 + state.size))
     velocity, change = np.zeros((2, state.size))
-    steps, at_once = np.zeros(2, np.int64), max(1, NUMBERS_AT_ONCE // (100 + state.size))
+    multipliers = np.empty(0) if schedule is None else schedule
     status, message = "finished", ""
     rows = max(1, recorder.rows_at_once)
     try:
@@ -252,9 +240,8 @@ def _run(
                 waiting = record[recorder.count : recorder.count + rows]
                 steps[1] = min(steps[0] + at_once, waiting[-1])
                 saved = np.empty((int(np.searchsorted(waiting, steps[1], side="right")), state.size))
-                filled = move(
-                    arguments, state, velocity, change, reals, step_size, momentum, multipliers, steps, waiting, saved
-                )
+                motion = Motion(state, velocity, change, reals, step_size, momentum, multipliers, steps, waiting, saved)
+                filled = move(arguments, motion)
                 recorder.keep(saved[:filled], None)
                 if steps[0] < steps[1] or not np.isfinite(state).all():
                     status = "diverged"
@@ -314,13 +301,11 @@ def steps_along_samples(sample_update: Any, start: Floats, values: tuple[Any, ..
         jitted(state, rng, change, *parameters)
 
     @numba.njit(nogil=True)
-    def move(arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved):  # type: ignore[no-untyped-def]
-        return explicit_steps(
-            draw, arguments, state, velocity, change, reals, size, momentum, schedule, steps, record, saved
-        )
+    def move(arguments, motion):  # type: ignore[no-untyped-def]
+        return explicit_steps(draw, arguments, motion)
 
-    nothing = np.empty(0), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
     vectors = start, np.zeros(start.size), np.zeros(start.size), np.zeros(PASSED + 1)
+    nothing = np.empty(0), np.zeros(2, np.int64), np.zeros(0, np.int64), np.zeros((0, start.size))
     with compiled_for_user(plain):
-        move((rng, *arguments), *vectors, 1.0, 0.0, *nothing)
+        move((rng, *arguments), Motion(*vectors, 1.0, 0.0, *nothing))
     return move, arguments

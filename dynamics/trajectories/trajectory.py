@@ -17,7 +17,7 @@ from snapdyn.core.errors import InputError, choice, file_path, flag, instance, t
 from snapdyn.core.memory import require_memory
 from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
-from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
+from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, dense_logits
 from snapdyn.dynamics.files.netcdf import reading_netcdf, write_netcdf
 from snapdyn.dynamics.observables import (
     OBSERVABLES,
@@ -409,10 +409,7 @@ class Trajectory:
         """
         start = self.z_initial
         self._require("attention logits", start.shape)
-        z = np.repeat(start[None], self.t.size, axis=0)
-        query, token = self.classes.z_coordinates if self.classes else (np.zeros(1, int), np.zeros(1, int))
-        z[:, query, token] = self.z_support
-        return z
+        return dense_logits(start, self.classes, self.z_support)
 
     @property
     def attention_entries(self) -> Floats:
