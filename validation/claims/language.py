@@ -204,6 +204,13 @@ INFINITE_LENGTH = Requirement(
     lambda i: 0 if i.seq_len is None else 1 / i.seq_len,
     at_most=0,
 )
+TWO_DISTINCT = Requirement(
+    "two distinct tokens of a class",
+    "distinct tokens of some class >= 2",
+    lambda i: max(i.classes.distinct_tokens(n).size for n in range(i.num_classes)),
+    at_least=2,
+    defining=True,
+)
 NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
 LATE = Requirement(
     "time after the transition",
