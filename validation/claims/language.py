@@ -4,7 +4,9 @@ Instances, runs, linear algebra, numbers and properties are handed on from their
 chapters share: domains, which claims narrow by `dataclasses.replace`; conditions; attention vectors.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -241,3 +243,16 @@ def by_query(instance: Instance, of_classes: Floats) -> Floats:
     """For each query, sum numbers of the classes (S, M) over its classes: (Q, M)."""
     classes = instance.classes
     return (classes.query_index == np.arange(classes.queries.size)[:, None]) @ of_classes
+
+
+def properties_on(rung: str, domain: Family, *common: Requirement, **defaults: Any) -> Callable[..., Property]:
+    """Maker of the properties of a chapter that share rung, domain and conditions.
+
+    ``make(name, measure, *conditions, **facts)`` adds conditions; `facts` are further attributes, or others than these.
+    """
+
+    def make(name: str, measure: Measure, *conditions: Requirement, **facts: Any) -> Property:
+        attributes: dict[str, Any] = {"rung": rung, "domain": domain} | defaults | facts
+        return Property(name, measure=measure, conditions=(*common, *conditions), **attributes)
+
+    return make

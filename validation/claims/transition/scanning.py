@@ -240,7 +240,7 @@ CLAIM = Claim(
         symmetric_property(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
             above,
-            {
+            controls={
                 "wrong theory (F3): printed exponent with its origin mended": partial(above, bound=without_origin),
                 "wrong theory: the overlap stays that of t = 0": partial(above, bound=frozen_overlap),
             },
