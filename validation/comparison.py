@@ -349,17 +349,21 @@ def _over_theory(
     (eta_Y, eta_Z), t = rates, recorded["t"]
     different, place = np.unique(t, return_inverse=True)  # updates with the multiplier 0 take no time
     limit = {"most_evaluations": most_of_flow(classes, most_evaluations)}
-    try:
-        theory = [
-            _curves(_descent(classes, rates, recorded["updates"], clock, settings), observables)
-            if curve in ("descent", "mean_map")
-            else np.array(_curves(_theory(curve, classes, rates, different, clock, settings, limit), observables))[
-                :, place
-            ]
-            for curve in curves
-        ]
-    except RuntimeError as error:
-        raise InputError(f"expected rates at which the theory can be integrated, received: {error}") from error
+    theory = []
+    for curve in curves:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", ExpansionWarning)
+                if curve in ("descent", "mean_map"):
+                    found = _curves(_descent(classes, rates, recorded["updates"], clock, settings), observables)
+                else:
+                    run = _theory(curve, classes, rates, different, clock, settings, limit)
+                    found = [values[place] for values in _curves(run, observables)]
+        except (ExpansionWarning, NotApplicable) as error:
+            raise InputError(f"{error}; leave {curve} out of curves") from error
+        except RuntimeError as error:
+            raise InputError(f"expected rates at which the theory can be integrated, received: {error}") from error
+        theory.append(found)
     times = transition_times(classes, eta_Y)
     transitions = {
         name: times[f"t_{name}"]
@@ -431,12 +435,7 @@ def _descent(
     )
     made = np.rint(updates).astype(np.int64)
     schedule = None if clock.schedule is None else clock.schedule[: made[-1]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ExpansionWarning)
-        try:
-            run = descend(system, int(made[-1]), 1.0, clock.momentum, record=made, schedule=schedule)
-        except ExpansionWarning as error:
-            raise InputError(f"{error}; leave descent out of curves") from error
+    run = descend(system, int(made[-1]), 1.0, clock.momentum, record=made, schedule=schedule)
     require_complete([run])
     return run
 
@@ -467,9 +466,4 @@ def _theory(
                 "that of infinitely long sequences"
             )
         options["seq_len"] = seq_len
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ExpansionWarning)
-        try:
-            return run_on_rung(RUNG_OF_CURVE[curve], classes, *rates, t, **options)
-        except (ExpansionWarning, NotApplicable) as error:
-            raise InputError(f"{error}; leave {curve} out of curves") from error
+    return run_on_rung(RUNG_OF_CURVE[curve], classes, *rates, t, **options)

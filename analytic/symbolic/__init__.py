@@ -7,7 +7,6 @@ from snapdyn.analytic.symbolic import (
     orbit,
     overlapping_decoder,
     rules,
-    schedule,
     speed,
     stages,
     theorem_1,
@@ -29,7 +28,6 @@ MODULES = (
     orbit,
     transition,
     overlapping_decoder,
-    schedule,
     rules,
 )
 _BUILDERS = {id_: build for module in MODULES for id_, build in DECLARED.items() if build.__module__ == module.__name__}

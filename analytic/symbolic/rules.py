@@ -1,10 +1,46 @@
-"""Derivations for adaptive rules of descent: what such a rule of attention keeps, and when it makes tokens equal."""
+"""Derivations for schedules and rules of descent: the time of the flow, what an adaptive rule keeps, equal tokens."""
 
 from typing import Any
 
 import sympy as sp
 
 from snapdyn.analytic.symbolic.derivation import Derivation, declare, eta_Y, eta_Z, t
+
+g_Y, g_z, multiplier = sp.Function("g_Y"), sp.Function("g_z"), sp.Function("m")
+"""Gradients of any decoder and attention, as functions of the state (Y, z), and the multiplier of both rates."""
+
+
+class Y(sp.Function):
+    """Decoder on the flow without a schedule, at its time: dY/dtau = eta_Y g_Y(Y, z)."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return eta_Y * g_Y(Y(self.args[0]), z(self.args[0]))
+
+
+class z(sp.Function):
+    """Attention on the flow without a schedule, at its time: dz/dtau = eta_Z g_z(Y, z)."""
+
+    def fdiff(self, argindex: int = 1) -> Any:
+        return eta_Z * g_z(Y(self.args[0]), z(self.args[0]))
+
+
+@declare
+def schedule_clock() -> Derivation:
+    """Return the time tau(t) at which the flow without a schedule is where the flow with rates m(t) eta is at t."""
+    past = sp.Symbol("r", positive=True)
+    # Y(tau(t)) and z(tau(t)) must solve the flow whose rates are both multiplied by m(t).
+    return Derivation(
+        "With rates m(t) eta_Y and m(t) eta_Z the state at t is that of the flow with eta_Y, eta_Z at int_0^t m",
+        "own; change of time",
+        r"\tau(t)",
+        sp.Integral(multiplier(past), (past, 0, t)),
+        lambda claim: {
+            "dY/dt": sp.diff(Y(claim), t) - multiplier(t) * eta_Y * g_Y(Y(claim), z(claim)),
+            "dz/dt": sp.diff(z(claim), t) - multiplier(t) * eta_Z * g_z(Y(claim), z(claim)),
+            "the start": claim.subs(t, 0).doit(),
+        },
+    )
+
 
 r, f, w, y, u = sp.symbols("r f w y u", positive=True)
 """Ratio of two tokens; of the second token: attention f in a class, c before the update, value and velocity of Y."""

@@ -4,7 +4,9 @@ Instances, runs, linear algebra, numbers and properties are handed on from their
 chapters share: domains, which claims narrow by `dataclasses.replace`; conditions; attention vectors.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -204,6 +206,13 @@ INFINITE_LENGTH = Requirement(
     lambda i: 0 if i.seq_len is None else 1 / i.seq_len,
     at_most=0,
 )
+TWO_DISTINCT = Requirement(
+    "two distinct tokens of a class",
+    "distinct tokens of some class >= 2",
+    lambda i: max(i.classes.distinct_tokens(n).size for n in range(i.num_classes)),
+    at_least=2,
+    defining=True,
+)
 NO_MOMENTUM = Requirement("no momentum", "mu = 0", lambda instance: instance.momentum, at_most=0, defining=True)
 LATE = Requirement(
     "time after the transition",
@@ -234,3 +243,16 @@ def by_query(instance: Instance, of_classes: Floats) -> Floats:
     """For each query, sum numbers of the classes (S, M) over its classes: (Q, M)."""
     classes = instance.classes
     return (classes.query_index == np.arange(classes.queries.size)[:, None]) @ of_classes
+
+
+def properties_on(rung: str, domain: Family, *common: Requirement, **defaults: Any) -> Callable[..., Property]:
+    """Maker of the properties of a chapter that share rung, domain and conditions.
+
+    ``make(name, measure, *conditions, **facts)`` adds conditions; `facts` are further attributes, or others than these.
+    """
+
+    def make(name: str, measure: Measure, *conditions: Requirement, **facts: Any) -> Property:
+        attributes: dict[str, Any] = {"rung": rung, "domain": domain} | defaults | facts
+        return Property(name, measure=measure, conditions=(*common, *conditions), **attributes)
+
+    return make

@@ -133,6 +133,17 @@ def winner_map(level: str) -> Map:
     )  # fmt: skip
 
 
+LEAD_LEFT = Property(
+    "lead left to the frequent token, as a share of its start",
+    "mean map",
+    lead,
+    DOMAIN,
+    conditions=CONDITIONS,
+    controls={"wrong theory: under gradient descent": partial(lead, optimizer="sgd")},
+    evaluations=(60, 1000),
+    beyond={"eta_Y/eta_Z = 100": replace(base(), eta_Z=1e-4)},
+)
+
 CLAIM = Claim(
     "adam-winner",
     of_rule="own",
@@ -162,25 +173,8 @@ CLAIM = Claim(
     ),
     expected="conditional",
     properties=(
-        Property(
-            "lead left to the frequent token, as a share of its start",
-            "mean map",
-            lead,
-            DOMAIN,
-            conditions=CONDITIONS,
-            controls={"wrong theory: under gradient descent": partial(lead, optimizer="sgd")},
-            evaluations=(60, 1000),
-            beyond={"eta_Y/eta_Z = 100": replace(base(), eta_Z=1e-4)},
-        ),
-        Property(
-            "the same with few classes and outputs",
-            "mean map",
-            lead,
-            FEW,
-            conditions=CONDITIONS,
-            controls={"wrong theory: under gradient descent": partial(lead, optimizer="sgd")},
-            evaluations=(60, 1000),
-        ),
+        LEAD_LEFT,
+        replace(LEAD_LEFT, name="the same with few classes and outputs", domain=FEW, beyond={}),
         Property(
             "share of the differences in growth of rows of Y that 1/sqrt(v) leaves",
             "mean map",

@@ -24,6 +24,7 @@ from snapdyn.validation.claims.language import (
     Property,
     by_scipy,
     kept_on_instance,
+    properties_on,
 )
 from snapdyn.validation.claims.maps import common_logit_maps, common_logit_ratio
 
@@ -31,7 +32,7 @@ SAVES = 60  # of the flow, evenly spaced in ln t
 DOMAIN = replace(
     SEVERAL, name="frozen attention, any overlap", vocab_size=(2, 10**9), ratio=(1e-3, 1e-3), horizon=(1e-2, 1e6)
 )
-CONDITIONS = (*MODIFIED_FLOW, ZERO_START)
+of_original_flow = properties_on(ORIGINAL, DOMAIN, *MODIFIED_FLOW, ZERO_START, evaluations=(60, 2000))
 # Error of the solver.
 SOLVER = 1e-6
 
@@ -181,34 +182,19 @@ CLAIM = Claim(
     ),
     expected="corrected",
     properties=(
-        Property(
-            "|ln| of xi_n/iota_n of the original flow over -E'_nn",
-            ORIGINAL,
-            largest(printed_size, np.log(2)),
-            DOMAIN,
-            conditions=CONDITIONS,
-            evaluations=(60, 2000),
-        ),
-        Property(
+        of_original_flow("|ln| of xi_n/iota_n of the original flow over -E'_nn", largest(printed_size, np.log(2))),
+        of_original_flow(
             "|beta_nk (V-1) U_n/(iota_n U_k) - 1| over what the spread S of wrong logits allows",
-            ORIGINAL,
             largest(beta_of_original_flow),
-            DOMAIN,
-            conditions=CONDITIONS,
-            evaluations=(60, 2000),
             controls={
                 "wrong theory: beta from E', as under the modified flow": largest(modified_beta),
                 "wrong theory: 1/V in place of 1/(V-1)": largest(beta_over_all_outputs),
             },
             corrected=True,
         ),
-        Property(
+        of_original_flow(
             "S over the largest overlap times U, plus exp(S) sum_k G_nk U_k/(V-1)",
-            ORIGINAL,
             largest(spread_by_overlap, 1 + 1e-6),
-            DOMAIN,
-            conditions=CONDITIONS,
-            evaluations=(60, 2000),
             corrected=True,
         ),
         Property(

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,10 @@ from snapdyn.validation.claims.language import (
     Claim,
     Floats,
     Instance,
-    Measure,
     Measured,
     Property,
     flow,
+    properties_on,
 )
 
 # (45) with exp(u) >= (V-1) u gives gamma eta_Y s <= 2 u and ln(V eta_Y s) >= u: Lemma 9's own factor.
@@ -104,9 +103,8 @@ def at(V: int) -> Instance:
     return Instance.of(single_common_token(5, 4, 0.03, V), 1.0, 1e-6, 1e6 * float(analytic.u_plus(V)))
 
 
-def speed_property(name: str, measure: Measure, **facts: Any) -> Property:
-    """Property of the closed form of gamma at late times."""
-    return Property(name, CLOSED, measure, SCALARS, (LARGE_VOCABULARY, LATE), **facts)
+# Of the closed form of gamma at late times.
+speed_property = properties_on(CLOSED, SCALARS, LARGE_VOCABULARY, LATE)
 
 
 CLAIM = Claim(

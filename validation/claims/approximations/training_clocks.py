@@ -26,6 +26,7 @@ from snapdyn.validation.claims.language import (
     Property,
     Requirement,
     kept_on_instance,
+    properties_on,
     run_on_rung,
     runs_on_rung,
 )
@@ -33,14 +34,9 @@ from snapdyn.validation.claims.maps import momentum_map
 from snapdyn.validation.claims.sample_classes import strongly_correlated_classes
 
 WITH_MOMENTUM = replace(
-    FLOWS,
-    name="descent at small rates",
-    vocab_size=(2, 10**6),
-    ratio=(1e-3, 1.0),
-    horizon=(1e-3, 1e-1),
-    eta_Y=(1e-6, 1e-5),
-    shared_next_tokens=True,
-)
+    FLOWS, name="descent at small rates", vocab_size=(2, 10**6), ratio=(1e-3, 1.0), horizon=(1e-3, 1e-1),
+    eta_Y=(1e-6, 1e-5), shared_next_tokens=True,
+)  # fmt: skip
 
 
 def momentum_of(instance: Instance) -> float:
@@ -58,20 +54,16 @@ def change(instance: Instance) -> float:
     return max(instance.eta_Y, instance.eta_Z) * instance.t_end
 
 
-OF_MOMENTUM = (
-    FROM_ZERO,
+clock_property = properties_on(
+    DESCENT, WITH_MOMENTUM, FROM_ZERO,
     Requirement(
-        "small change",
-        "max(eta_Y, eta_Z) i/(1-mu) <= 0.1, i the number of steps",
-        change,
-        at_most=0.1 * (1 + 1e-9),
-        defining=True,
+        "small change", "max(eta_Y, eta_Z) i/(1-mu) <= 0.1, i the number of steps", change,
+        at_most=0.1 * (1 + 1e-9), defining=True,
     ),
     Requirement("steps that are run", "i <= 20,000", steps_of, at_most=20_000, defining=True),
-)
-LATE = Requirement(
-    "late", "i (1-mu) >= 10", lambda instance: steps_of(instance) * (1 - momentum_of(instance)), at_least=10
-)
+    evaluations=(200, 2000),
+)  # fmt: skip
+LATE = Requirement("late", "i (1-mu) >= 10", lambda i: steps_of(i) * (1 - momentum_of(i)), at_least=10)
 
 
 @kept_on_instance
@@ -143,23 +135,16 @@ MOMENTUM_CLOCK = Claim(
     ),
     expected="conditional",
     properties=(
-        Property(
+        clock_property(
             "clock i/(1-mu), fall of the loss: error over D/(i-D) (1+x)/(1-x), D = mu/(1-mu), x = eta t",
-            DESCENT,
             error_of(lambda i, mu: i / (1 - mu)),
-            WITH_MOMENTUM,
-            conditions=(*OF_MOMENTUM, LATE),
+            LATE,
             controls={"wrong theory: t = i": error_of(lambda i, mu: i)},
-            evaluations=(200, 2000),
             beyond={"step 1": FIRST_STEP},
         ),
-        Property(
+        clock_property(
             "build-up clock, fall of the loss: error over eta t",
-            DESCENT,
             error_of(momentum_clock, change),
-            WITH_MOMENTUM,
-            conditions=OF_MOMENTUM,
-            evaluations=(200, 2000),
             cases={"step 1, build-up clock": FIRST_STEP},
         ),
         Property(
@@ -303,10 +288,7 @@ SCHEDULE = Claim(
             "distance from 1 of the order in eta of z of descent minus flow, eta N = 40",
             DESCENT,
             distance(1.0),
-            controls={
-                "wrong theory: t = N": distance(None),
-                "wrong theory: t = 1.1 sum m": distance(1.1),
-            },
+            controls={"wrong theory: t = N": distance(None), "wrong theory: t = 1.1 sum m": distance(1.1)},
             cases={name: name for name in SCHEDULES},
         ),
     ),

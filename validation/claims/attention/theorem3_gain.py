@@ -18,6 +18,7 @@ from snapdyn.validation.claims.language import (
     MEAN_FIELD,
     OVERLAPPING,
     OWN_NEXT_TOKENS,
+    TWO_DISTINCT,
     Claim,
     Instance,
     Measured,
@@ -35,13 +36,6 @@ PERCENT = 1e-2
 TWO_OR_MORE = replace(FLOWS, num_distinct=(2, 4))
 
 
-TWO_DISTINCT = Requirement(
-    "two distinct tokens of a class",
-    "distinct tokens of some class >= 2",
-    lambda instance: max(instance.classes.distinct_tokens(n).size for n in range(instance.num_classes)),
-    at_least=2,
-    defining=True,
-)
 # While no ln f has changed by more than 1, errors of up to 1.47 times the law were found by a directed search.
 SMALL_MEMORY = Requirement(
     "little memory of the difference of growth",

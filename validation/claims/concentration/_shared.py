@@ -18,6 +18,7 @@ from snapdyn.validation.claims.language import (
     Measured,
     Property,
     Requirement,
+    properties_on,
     standard_error,
 )
 
@@ -87,11 +88,8 @@ def tail(draws: Numbers, p: Numbers, deviation: Numbers, centre: Numbers | None 
     return outside(centre - deviation, centre + deviation, draws, p)
 
 
-def count_property(
-    name: str, measure: Measure, *conditions: Requirement, rung: str = "closed form", **facts: Any
-) -> Property:
-    """Property of the counts after one step or more."""
-    return Property(name, rung, measure, ANY_CLASSES, (ONE_STEP, *conditions), **facts)
+# Of the counts after one step or more.
+count_property = properties_on("closed form", ANY_CLASSES, ONE_STEP)
 
 
 def by_hoeffding(name: str, trials: Trials, of: str, **facts: Any) -> Property:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -12,13 +11,12 @@ from snapdyn.validation.claims.language import (
     LINEAR_ALGEBRA,
     ONE_COMMON_TOKEN,
     WIDEST,
-    Family,
     Floats,
     Instance,
-    Measure,
     Measured,
     Property,
     Requirement,
+    properties_on,
     spectral_norm,
 )
 from snapdyn.validation.claims.sample_classes import equal_overlap, random_attention, star
@@ -122,12 +120,8 @@ def fifty_classes() -> dict[str, Instance]:
     }
 
 
-def overlap_property(
-    name: str, measure: Measure, *conditions: Requirement, domain: Family = ANY_OVERLAP, **facts: Any
-) -> Property:
-    """Property of the overlaps of classes."""
-    facts = {"evaluations": (400, 40_000)} | facts
-    return Property(name, LINEAR_ALGEBRA, measure, domain, conditions, **facts)
+# Of the overlaps of classes.
+overlap_property = properties_on(LINEAR_ALGEBRA, ANY_OVERLAP, evaluations=(400, 40_000))
 
 
 def attained(

@@ -22,12 +22,10 @@ from snapdyn.validation.claims.language import (
     Floats,
     Instance,
     Ints,
-    Measure,
     Measured,
-    Property,
-    Requirement,
     by_scipy,
     output_errors,
+    properties_on,
 )
 
 Numbers = float | NDArray[Any]
@@ -230,10 +228,12 @@ def last_visits(instance: Instance) -> float:
     return float(instance.prior.max()) * instance.t_end
 
 
-def closed_form(name: str, measure: Measure, *conditions: Requirement, **facts: Any) -> Property:
-    """Property of a closed form from V = 4 on, where exp(u) = (V-1) u has roots."""
-    domain = replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12))
-    return Property(name, "closed form", measure, domain, (LARGE_VOCABULARY, *conditions), **facts)
+# Of closed forms from V = 4 on, where exp(u) = (V-1) u has roots.
+closed_form = properties_on(
+    "closed form",
+    replace(SCALARS, name="any rate, V of 4 or more, any visits", vocab_size=(4, 10**12)),
+    LARGE_VOCABULARY,
+)
 
 
 def by_visits(

@@ -10,13 +10,13 @@ from snapdyn.validation.claims.language import (
     INFINITE_LENGTH,
     MEAN_FIELD,
     SEVERAL,
+    TWO_DISTINCT,
     Claim,
     Floats,
     Instance,
     Ints,
     Measured,
     Property,
-    Requirement,
     flow,
     start_of,
     starts,
@@ -108,13 +108,6 @@ def error_of_law(spread: float, of_starts: float = 1.0, of_law: float = 1.0) -> 
     return Measured(abs(found - mean) / (variance / (3 * GROUPS)) ** 0.5, at_most=4.5)
 
 
-TWO_DISTINCT = Requirement(
-    "two distinct tokens of a class",
-    "distinct tokens of some class >= 2",
-    lambda i: max(i.classes.distinct_tokens(n).size for n in range(i.num_classes)),
-    at_least=2,
-    defining=True,
-)
 GUMBEL = {"spread 0.3": 0.3, "spread 1": 1.0}
 
 CLAIM = Claim(

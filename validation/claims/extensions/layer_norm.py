@@ -199,7 +199,7 @@ def small_epsilon(instance: Instance) -> float:
     c = P[0, (P[0] > 0) & (np.count_nonzero(P, axis=0) == 1)]
     lifts = (P[0] @ P[1:].T).sum() * (c + added)
     lowers = added * (instance.vocab_size - 1) * (P[0] @ P[0] - c)
-    return ((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0)
+    return float(((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0))
 
 
 def overlap_map(level: str) -> Map:

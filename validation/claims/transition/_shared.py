@@ -33,11 +33,10 @@ from snapdyn.validation.claims.language import (
     Family,
     Floats,
     Instance,
-    Measure,
     Measured,
-    Property,
     Requirement,
     flow,
+    properties_on,
 )
 from snapdyn.validation.claims.published import distinct_entropy, figure_6_runs, published_cells
 from snapdyn.validation.claims.sample_classes import dominant_token
@@ -199,19 +198,11 @@ MANY_CLASSES = Box(
 Given = Instance | Mapping[str, float]
 
 
-def symmetric_property(
-    name: str,
-    measure: Measure,
-    controls: dict[str, Measure],
-    *more: Requirement,
-    leading: bool = False,
-    domain: Family = SYMMETRIC_FAMILY,
-    corrected: bool = True,
-) -> Property:
-    """Property of symmetric classes under Eq. (10), with exact or `leading` beta; `more` conditions."""
-    rung = "modified decoder, leading beta" if leading else "modified decoder"
-    conditions = (*SYMMETRIC, *more)
-    return Property(name, rung, measure, domain, conditions, controls, (60, 2000), corrected)
+# Of symmetric classes under Eq. (10), with exact beta.
+symmetric_property = properties_on(
+    "modified decoder", SYMMETRIC_FAMILY, *SYMMETRIC, evaluations=(60, 2000), corrected=True
+)
+LEADING_BETA = "modified decoder, leading beta"
 
 
 def equal_classes(given: Given) -> EqualClasses:

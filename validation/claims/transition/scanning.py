@@ -53,6 +53,8 @@ from snapdyn.validation.claims.transition._shared import (
 SOLVER = 1e-6
 # eta_Y t/K of the early law.
 EARLY = 1e-3
+# A bound of ln chi at times (N,).
+Bound = Callable[[EqualClasses, Floats], Floats]
 
 
 def printed_bound(classes: EqualClasses, t: Floats) -> Floats:
@@ -77,24 +79,27 @@ def without_fall(classes: EqualClasses, t: Floats) -> Floats:
     return lower_bound(classes, t / (1 - OMEGA / np.log(classes.vocab_size)))
 
 
-def above(instance: Instance, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured | None:
-    """Smallest (ln chi - bound)/ln chi under Eq. (10), t <= t0'."""
+def smallest_margin(equal: EqualClasses, t: Floats, growth: Floats, bound: Bound) -> Measured:
+    """Smallest (ln chi - bound)/ln chi over the times t, with ln chi = `growth`."""
+    margins = (growth - bound(equal, t)) / growth
+    return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+
+
+def above(instance: Instance, bound: Bound = lower_bound) -> Measured | None:
+    """`smallest_margin` under Eq. (10), t <= t0'."""
     run = flow(instance, EXACT)
     before = run.t <= transition(instance.classes, instance.flow_rates[0])[0]
     t, growth = run.t[before], log_growth(run)[before]
     if not before.any() or growth.min() <= 0:
         return None
-    margins = (growth - bound(EqualClasses.of(instance), t)) / growth
-    return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+    return smallest_margin(EqualClasses.of(instance), t, growth, bound)
 
 
-def above_of_many(at: Given, bound: Callable[[EqualClasses, Floats], Floats] = lower_bound) -> Measured:
-    """Smallest (ln chi - bound)/ln chi for any number of equal classes, on the orbit of Eq. (10), t <= t0'."""
+def above_of_many(at: Given, bound: Bound = lower_bound) -> Measured:
+    """`smallest_margin` for any number of equal classes, on the orbit of Eq. (10), t <= t0'."""
     equal = equal_classes(at)
     t = np.geomspace(1e-3, 1, 30) * transition(equal)[0]
-    growth = equal.growth(t, "exact")
-    margins = (growth - bound(equal, t)) / growth
-    return Measured(margins.min(), at_least=0, error=SOLVER, where=f"t = {t[margins.argmin()]:.3g}")
+    return smallest_margin(equal, t, equal.growth(t, "exact"), bound)
 
 
 def _paths(gains: Floats, classes: SequenceClasses) -> tuple[Floats, Floats]:
@@ -235,7 +240,7 @@ CLAIM = Claim(
         symmetric_property(
             "smallest (ln chi - ln corrected bound)/ln chi, t <= t0'",
             above,
-            {
+            controls={
                 "wrong theory (F3): printed exponent with its origin mended": partial(above, bound=without_origin),
                 "wrong theory: the overlap stays that of t = 0": partial(above, bound=frozen_overlap),
             },

@@ -29,6 +29,7 @@ from snapdyn.validation.claims.language import (
     run_on_rung,
 )
 from snapdyn.validation.claims.transition._shared import (
+    LEADING_BETA,
     MANY_CLASSES,
     NOT_FASTER,
     ONE_COMMON,
@@ -269,22 +270,22 @@ CLAIM = Claim(
         symmetric_property(
             "largest ln chi over ln(1 + 4 a A Gamma)/(2 a K), a = (1-x)^2, so chi = O((ln t)^(1/(a K)))",
             over_upper_bound,
-            {"wrong theory: A smaller by K^2, one distinct token": partial(over_upper_bound, alone=True)},
             LARGE_VOCABULARY,
-            leading=True,
+            controls={"wrong theory: A smaller by K^2, one distinct token": partial(over_upper_bound, alone=True)},
+            rung=LEADING_BETA,
         ),
         symmetric_property(
             "|share of ln chi(1e6 t0) gained by t0 - L(x0)/L(r x0)|",
             share_by_transition,
-            {"wrong theory: ln chi proportional to Gamma": partial(share_by_transition, law=lambda x: x)},
             LARGE_VOCABULARY,
             WEAK_OVERLAP,
-            leading=True,
+            controls={"wrong theory: ln chi proportional to Gamma": partial(share_by_transition, law=lambda x: x)},
+            rung=LEADING_BETA,
             corrected=False,
         ),
         Property(
             "|share of ln chi(1e6 t0) of many classes gained by t0 - L(x0)/L(r x0)|",
-            "modified decoder, leading beta",
+            LEADING_BETA,
             share_by_transition,
             MANY_CLASSES,
             conditions=(WEAK_OVERLAP,),

@@ -24,6 +24,7 @@ from snapdyn.validation.claims.language import (
     flow,
 )
 from snapdyn.validation.claims.transition._shared import (
+    LEADING_BETA,
     SYMMETRIC_FAMILY,
     EqualClasses,
     common_growth,
@@ -198,7 +199,7 @@ CLAIM = Claim(
         symmetric_property(
             "how far |z_c| lies outside its bounds at wbar(0) and at wbar = 1/m, relative",
             outside,
-            {
+            controls={
                 name: partial(outside, theory=partial(corrected, shape=DistinctProfile(wbar, 0, wbar)))
                 for name, wbar in (
                     ("wrong theory: rho0 is constant (wbar = 0)", 0),
@@ -209,12 +210,15 @@ CLAIM = Claim(
         symmetric_property(
             "how far ln chi lies outside 2 f0^2 B and 2 B, relative",
             partial(outside, growth=True),
-            {"wrong theory (F3): the printed B with its origin mended": partial(outside, theory=printed, growth=True)},
+            controls={
+                "wrong theory (F3): the printed B with its origin mended": partial(outside, theory=printed, growth=True)
+            },
         ),
         symmetric_property(
             "|error of (1/(4K)) ln(1+x) - its law| over 1.5 (K/rho0^2)^2 + 0.015",
             over_law,
-            {
+            *COMPARED,
+            controls={
                 "wrong theory: it errs by (K-2)/rho0^2 only": partial(
                     over_law, law=lambda x, K, rho0, *_: (K - 2) / rho0**2
                 ),
@@ -225,8 +229,7 @@ CLAIM = Claim(
                     over_law, law=lambda *at: 1.1 * analytic.error_of_consistent_form(*at)
                 ),
             },
-            *COMPARED,
-            leading=True,
+            rung=LEADING_BETA,
             # x is mostly between 1e-4 and 1e4 there.
             domain=replace(SYMMETRIC_FAMILY, num_classes=(2, 10), ratio=(1e-2, 1e6), horizon=(1e1, 1e6)),
         ),

@@ -18,10 +18,9 @@ from snapdyn.validation.claims.language import (
     Claim,
     Floats,
     Instance,
-    Measure,
     Measured,
     Property,
-    Requirement,
+    properties_on,
 )
 from snapdyn.validation.claims.transition._shared import OMEGA
 
@@ -71,10 +70,8 @@ def smallest_error(instance: Instance, factor: float = 1.0) -> Measured:
     return Measured(errors.min(), at_least=0, error=ROUNDING)
 
 
-def pieces_property(name: str, measure: Measure, *conditions: Requirement, controls: dict[str, Measure]) -> Property:
-    """Property of the printed pieces for any decoder."""
-    conditions = (OWN_NEXT_TOKENS, *conditions)
-    return Property(name, "closed form", measure, DOMAIN, conditions, controls, (400, 20_000))
+# Of the printed pieces for any decoder.
+pieces_property = properties_on("closed form", DOMAIN, OWN_NEXT_TOKENS, evaluations=(400, 20_000))
 
 
 THEOREM4_PIECES = Claim(
