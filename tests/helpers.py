@@ -2,22 +2,14 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-
-import pytest
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 FABLE = ROOT / "tests" / "data" / "fable.txt"
-
-
-def sentence(capsys: pytest.CaptureFixture[str]) -> str:
-    """What a refused command has said on standard error: one line, and nothing on standard output."""
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("snapdyn: ")
-    assert captured.err.count("\n") == 1, captured.err
-    return captured.err
+Command = Callable[..., Any]  # the fixture `command`
 
 
 def group_has_ended(group: int) -> bool:
