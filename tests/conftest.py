@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from snapdyn.commands.main import main
-from snapdyn.core.registry import registries
 from snapdyn.figures import FIGURES
-from tests.helpers import Command
+from tests.helpers import Command, restored_registries
 
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}
@@ -108,10 +107,6 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture(autouse=True)
 def _registries() -> Iterator[None]:
-    """Leave every registry as it was: what a test loads or registers reaches no other test of the process."""
-    before = {id(registry): dict(registry) for registry in registries()}
-    yield
-    for registry in registries():
-        entries = before.get(id(registry), registry.own)
-        if registry != entries:
-            registry.restore(entries)
+    """What a test loads or registers reaches no other test of the process."""
+    with restored_registries():
+        yield

@@ -2,14 +2,28 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from snapdyn.core.registry import registries
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 FABLE = ROOT / "tests" / "data" / "fable.txt"
 Command = Callable[..., Any]  # the fixture `command`
+
+
+@contextmanager
+def restored_registries() -> Iterator[None]:
+    """Leave every registry as it was: what is loaded or registered meanwhile is forgotten."""
+    before = {id(registry): dict(registry) for registry in registries()}
+    yield
+    for registry in registries():
+        entries = before.get(id(registry), registry.own)
+        if registry != entries:
+            registry.restore(entries)
 
 
 def group_has_ended(group: int) -> bool:

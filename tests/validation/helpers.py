@@ -1,10 +1,30 @@
 """Made-up numbers, claims and results of claims."""
 
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from snapdyn.validation import Claim, ClaimResult, Evidence, Measured
 from snapdyn.validation.measured import Role
 from snapdyn.validation.register import Verdict
+
+with_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+
+
+def typeset(folder: Path, table: str, preamble: str = "") -> str:
+    """What pdflatex says of a paper with this table, which must compile."""
+    (folder / "table.tex").write_text(table, encoding="utf-8")
+    (folder / "paper.tex").write_text(
+        r"\documentclass{article}\usepackage{booktabs,longtable,array}"
+        rf"{preamble}\begin{{document}}\input{{table}}\end{{document}}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+    assert ended.returncode == 0, ended.stdout[-2000:]
+    return ended.stdout
 
 
 def check(name: str, rung: str, value: float, bound: float, relation: str = "<=", role: Role = "statement") -> Measured:

@@ -2,9 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,9 @@ import pytest
 import snapdyn as sd
 from snapdyn.dynamics import log_times
 from snapdyn.validation.claims.adam._winner import base
-from snapdyn.validation.instance_checks import STATUSES, _on_property
+from snapdyn.validation.instance_checks import STATUSES
 from snapdyn.validation.search.instance import Instance
-from tests.validation.helpers import claim_of
+from tests.validation.helpers import claim_of, typeset, with_latex
 
 WORDS = (
     "the cat sat on the mat and the dog sat on the log while the bird sang to the sun and the cat ran to the dog "
@@ -102,19 +99,11 @@ def test_a_corrected_statement_says_how_the_printed_one_fares() -> None:
     assert [each.id for each in report.theorems().claims] == ["conservation", "theorem1-form"]
 
 
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+@with_latex
 def test_the_table_compiles_and_fits(tmp_path: Path) -> None:
     """Assert that a table of all statements compiles, with no box that is more than 5 pt too wide."""
     report = sd.check(sd.syn_small(), eta_Y=1.0, eta_Z=0.01, only=["theorem", "lemma", "remark", "corollary"])
-    (tmp_path / "table.tex").write_text(report.to_latex())
-    (tmp_path / "main.tex").write_text(
-        r"\documentclass{article}\usepackage[margin=1in]{geometry}\usepackage{booktabs,longtable,array}"
-        r"\hfuzz=5pt\begin{document}\input{table}\end{document}"
-    )
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stdout[-2000:]
-    assert "Overfull" not in ended.stdout
+    assert "Overfull" not in typeset(tmp_path, report.to_latex(), r"\usepackage[margin=1in]{geometry}\hfuzz=5pt")
 
 
 # By claim: P, queries, V, eta_Z, t_end.
@@ -145,25 +134,25 @@ def test_a_number_within_its_rounding_is_undecided(claim: str) -> None:
 
 
 def test_statuses_follow_margins_and_conditions() -> None:
-    instance = Instance.of(sd.syn_small(), 1.0, 0.1, 10.0)
-    entry = claim_of()
-
-    def status(measured, *conditions) -> str:
-        prop = sd.Property("x", "r", lambda i: measured, sd.Family("f"), conditions)
-        return _on_property(entry, prop, instance).status
+    def answer(measure, *conditions) -> sd.validation.InstanceResult:
+        sd.register(claim_of(properties=sd.Property("x", "r", measure, sd.Family("f"), conditions)))
+        return sd.check(sd.syn_small(), 1.0, 0.1, 10.0, only="x")["x"]
 
     unmet = sd.Requirement("large V", "V >= 100", lambda i: i.vocab_size, at_least=100)
-    assert status(sd.Measured(1, at_most=2)) == "holds"
-    assert status(sd.Measured(3, at_most=2)) == "fails"
-    assert status(sd.Measured(2.05, at_most=2, error=0.1)) == "undecided"
-    assert status(None) == "undecided"
-    assert status(sd.Measured(1, at_most=2), unmet) == "outside"
+    for measured, conditions, status in (
+        (sd.Measured(1, at_most=2), (), "holds"),
+        (sd.Measured(3, at_most=2), (), "fails"),
+        (sd.Measured(2.05, at_most=2, error=0.1), (), "undecided"),
+        (None, (), "undecided"),
+        (sd.Measured(1, at_most=2), (unmet,), "outside"),
+    ):
+        assert answer(lambda i, measured=measured: measured, *conditions).status == status
 
     def broken(instance: Instance) -> sd.Measured:
         raise np.linalg.LinAlgError("singular matrix")
 
-    answer = _on_property(entry, sd.Property("x", "r", broken, sd.Family("f")), instance)
-    assert (answer.status, "singular matrix" in answer.sentence) == ("undecided", True)
+    assert answer(broken).status == "undecided"
+    assert "singular matrix" in answer(broken).sentence
 
 
 def test_start_length_and_momentum_reach_the_run() -> None:
@@ -314,14 +303,6 @@ def test_a_rule_of_descent_is_outside_what_speaks_of_gradient_descent() -> None:
     assert plain["conservation"].status == "holds"
     with pytest.raises(sd.InputError, match="expected seq_len=None with optimizer='adam', received 30"):
         sd.check(classes, 0.01, 0.01, seq_len=30, optimizer="adam")
-
-
-def test_an_instance_with_a_rule_is_stored() -> None:
-    """Assert that the rules survive JSON."""
-    given = replace(base(), optimizer=(sd.Adam(beta2=0.9), sd.SignDescent()))
-    again = Instance.from_dict(json.loads(json.dumps(given.to_dict())))
-    assert again.rules == given.rules == (sd.Adam(beta2=0.9), sd.SignDescent())
-    assert replace(base(), optimizer="sgd").rules is None
 
 
 def test_sentences_on_other_rules_name_claims_of_the_register() -> None:
