@@ -119,7 +119,6 @@ def test_report_ladder_and_comparison(classes: sd.SequenceClasses) -> None:
     gaps = sd.figures.plot(ladder, "z")
     assert gaps.get_yscale() == "log"
     figure = gaps.get_figure(root=True)
-    assert figure is not None
     explanations = {text.get_text() for text in figure.legends[0].get_texts()}
     assert {"explained by the noise of the seeds", "tolerance 0.05"} <= explanations
     comparison = compute(classes, 0.1, 0.1, steps=20, seeds=range(3), observables=["entropy 0"], batch_size=4)

@@ -37,7 +37,6 @@ def checked(request: pytest.FixtureRequest) -> Callable[[str], ClaimResult]:
     the same code does not compute them again. A process waits for another one only while that computes the same claim.
     """
     cache_of_pytest = request.config.cache
-    assert cache_of_pytest is not None
     folder = Path(cache_of_pytest.mkdir("register")) / hashed_name(
         (source_hash(*ROOMS), sorted(library_versions().items()))
     )

@@ -2,9 +2,11 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from snapdyn.validation import Claim, ClaimResult, Evidence, Measured
@@ -25,6 +27,12 @@ def typeset(folder: Path, table: str, preamble: str = "") -> str:
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
     assert ended.returncode == 0, ended.stdout[-2000:]
     return ended.stdout
+
+
+def differences(function: Callable[[Any], float], at: Any, step: float = 1e-5) -> Any:
+    """Central differences of a function of an array in each of its entries."""
+    moves = step * np.eye(at.size).reshape(at.size, *at.shape)
+    return np.array([(function(at + d) - function(at - d)) / (2 * step) for d in moves]).reshape(at.shape)
 
 
 def check(name: str, rung: str, value: float, bound: float, relation: str = "<=", role: Role = "statement") -> Measured:

@@ -69,7 +69,6 @@ def test_where_tokens_begin_to_fall(correlation: str, share: str) -> None:
 
 def test_a_stored_counterexample_falls_far_below() -> None:
     instance = load("theorem2a-strong-slow").instance
-    assert instance.t_end is not None
     onset = fall_onset(instance.classes, instance.eta_Z / instance.eta_Y, np.geomspace(1, instance.t_end, 301))[1]
     assert f"a token falls at {onset:.2f}." in page("how_to/sweeps.md")
 

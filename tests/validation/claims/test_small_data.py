@@ -55,7 +55,6 @@ def test_attention_on_spurious_tokens_by_plain_descent() -> None:
         instance = replace(three_sequences(classes), t_end=200.0)
         vars(instance)["classes"] = data = data_set(classes, 3, 20, seed=1)
         found = data_size.growth_of_attention(instance)
-        assert found is not None
         _, z = trained(dense(data), 2000, 0.1)
         assert found.value == pytest.approx(on_spurious(data, z) / on_spurious(data), rel=0.01)
         assert (found.value > 1) is grows
@@ -66,7 +65,6 @@ def test_exchanged_losses_by_plain_descent() -> None:
     classes = stored_loss.source()
     instance = replace(Instance.of(classes, 1.0, 1.0, 60.0, seq_len=4), number=SIZES.index(5))
     found = stored_loss.exchange(instance)
-    assert found is not None
     data = [stored(instance, seed) for seed in (0, stored_loss.OTHER)]
     np.testing.assert_array_equal(data[0].sequences, [5, 5])
     runs = [trained(dense(each), 1200, 0.05) for each in data]
@@ -118,16 +116,13 @@ def test_a_lowered_start_by_plain_descent() -> None:
     ends = []
     for depth in (0.0, 2.0):
         found = spurious_prior.attention(instance, depth)
-        assert found is not None
         start = np.where(is_common, -depth, 0.0)
         _, z = trained(dense(data, data.P.toarray() * np.exp(start)), 2000, 0.1)
         ends.append(on_spurious(data, start + z))
         assert found[-1] == pytest.approx(ends[-1], rel=0.01)
     kept = spurious_prior.kept_nats(instance)
-    assert kept is not None
     assert kept.value <= np.log(ends[0] / ends[1]) / 2 + 0.01
     wrong = spurious_prior.kept_nats(instance, lowered="all")
-    assert wrong is not None
     assert not wrong.holds
 
 

@@ -1,13 +1,11 @@
 """Claims on the transition: the measures, by hand."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.claims.transition import insight_a, insight_c, snapping
+from snapdyn.validation.claims.transition import insight_a, insight_c
 from snapdyn.validation.claims.transition._shared import largest_step, monotonicity_violation
 from snapdyn.validation.search.instance import Instance
 
@@ -39,31 +37,6 @@ def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
     seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
     assert largest_step(seeds).value == -1
     assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
-
-
-@pytest.mark.parametrize("num_classes", [60, 100])
-def test_one_half_counts_the_classes_of_a_query(num_classes: int) -> None:
-    """Assert that K classes of one query leave the statement at eta_Z/eta_Y = 1e-4, and keep it at 1e-4/K."""
-    prop = insight_a.CLAIM.properties[1]
-    instance = insight_a.equal_classes_of_a_query(num_classes)
-    reading = prop.at(instance)
-    assert not reading.measured.holds
-    assert [each.value for each in reading.unmet] == [pytest.approx(num_classes * 1e-4)]
-    slow = prop.at(replace(instance, eta_Z=0.999e-4 / num_classes))
-    assert slow.unmet == []
-    # The common logits of the query set the change: it falls by K as eta_Z does.
-    assert slow.measured.value < 2 * reading.measured.value / num_classes
-
-
-@pytest.mark.parametrize(("prior", "tokens", "exponent"), [(1e-6, 30, 1.11), (1e-10, 100, 1.27)])
-def test_a_rare_class_breaks_the_exponent_of_snapping(prior: float, tokens: int, exponent: float) -> None:
-    """Assert an exponent above 1, outside the condition on priors alone, and none at priors of one order."""
-    prop = snapping.CLAIM.properties[0]
-    reading = prop.at(snapping.rare_class(prior, tokens))
-    assert reading.measured.value == pytest.approx(exponent, abs=0.01)
-    assert [each.name for each in reading.unmet] == ["priors of one order"]
-    inside = prop.at(snapping.rare_class(0.101, tokens))
-    assert (inside.unmet, inside.measured.holds) == ([], True)
 
 
 @pytest.mark.parametrize(
