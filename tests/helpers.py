@@ -1,5 +1,6 @@
 """Files that tests of several rooms read."""
 
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from snapdyn.core.registry import registries
+from snapdyn.dynamics.files.storage import replacing
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 FABLE = ROOT / "tests" / "data" / "fable.txt"
 Command = Callable[..., Any]  # the fixture `command`
+
+
+def made_once(file: Path, make: Callable[[Path], Any]) -> Path:
+    """The file, made by the first process that asks for it, for which others wait."""
+    with file.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.exists():
+            with replacing(file) as temporary:
+                make(temporary)
+    return file
 
 
 @contextmanager
