@@ -1,12 +1,9 @@
-"""The walks of CONTRIBUTING.md: a system and an observable from one temporary file, seen wherever names appear."""
+"""A system from one temporary file is seen wherever names appear."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray
-from joblib.externals.loky import get_reusable_executor
 
 import snapdyn
 from snapdyn.figures import FIGURES
@@ -34,11 +31,6 @@ class Pendulum(sd.System):
         out[0] = state[1]
         out[1] = -np.sin(state[0]) / self.parameters["length"]
 '''
-OBSERVABLE = """
-import snapdyn as sd
-
-sd.register(sd.Observable("final_angle", "angle at the end", "rad", lambda run: run.state[-1, 0], dims=()))
-"""
 RUN = """
 [system]
 kind = "Pendulum"
@@ -47,34 +39,15 @@ start = 0.001
 [run]
 times = [0.0, 3.141592653589793]
 """
-SWEEP = """
-[system]
-kind = "Pendulum"
-start = 0.001
-[run]
-times = [3.141592653589793]
-[sweep]
-design = "grid"
-observables = ["final_angle"]
-"system.length" = [1.0, 4.0]
-"""
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[list[str]]:
-    """Two files of a user's, as --load takes them; worker processes that are kept forget them as well."""
-    for name, text in (("pendulum", SYSTEM), ("angle", OBSERVABLE)):
-        (tmp_path / f"{name}.py").write_text(text)
-    yield ["--load", str(tmp_path / "pendulum.py"), "--load", str(tmp_path / "angle.py")]
-    get_reusable_executor().shutdown()
-
-
-def test_a_system_from_one_file(tmp_path: Path, files: list[str], command: Command) -> None:
+def test_a_system_from_one_file(tmp_path: Path, command: Command) -> None:
     """Assert that a system appears in a run file with its parameters as keys, in the help and in error texts."""
-    run = tmp_path / "run.toml"
+    run, file = tmp_path / "run.toml", tmp_path / "pendulum.py"
+    file.write_text(SYSTEM)
     run.write_text(RUN)
     assert "received 'Pendulum'" in command("simulate", run, code=2).err
-    out = " ".join(command("simulate", run, *files[:2]).out.split())
+    out = " ".join(command("simulate", run, "--load", file).out.split())
     assert "Pendulum: length = 4.0, start = 0.001" in out
     assert "angle 0.001" in out
     # Small swings: angle = start cos(t/sqrt(length)), to start^2/16 of the phase and the solver's 1e-8.
@@ -88,21 +61,6 @@ def test_a_system_from_one_file(tmp_path: Path, files: list[str], command: Comma
     ):
         run.write_text(text)
         assert words in command("simulate", run, code=2).err
-
-
-@pytest.mark.slow
-def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], command: Command) -> None:
-    """Assert that an observable appears in a sweep (in its workers too), in its dataset and in error texts."""
-    sweep = tmp_path / "swings.toml"
-    sweep.write_text(SWEEP)
-    arguments = ["sweep", sweep, "--out", tmp_path / "out", "--jobs", 2]
-    assert "received 'final_angle'" in command(*arguments, *files[:2], code=2).err
-    command(*arguments, *files)
-    with xarray.open_dataset(tmp_path / "out" / "swings.nc") as data:
-        np.testing.assert_allclose(data.final_angle, [-0.001, 0.0], atol=2e-9)
-        assert (data.final_angle.attrs["units"], data.length.values.tolist()) == ("rad", [1.0, 4.0])
-    sweep.write_text(SWEEP.replace("final_angle", "final_angel"))
-    assert "did you mean 'final_angle'?" in command(*arguments, code=2).err
 
 
 def test_what_cannot_be_registered() -> None:
