@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,6 +24,7 @@ from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.plotting import plot
 from snapdyn.validation import IdentifiabilityWarning, fit
 from tests.helpers import ROOT
+from tests.validation.fitting.helpers import TWO_CLASSES, classes_of, trace_of
 from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
 CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
@@ -32,19 +34,17 @@ STILL = np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0)
 TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=[0, 0], vocab_size=20)
 
 
-def ensemble(runs: int, batch_size: int, seed: int = 0, classes: SequenceClasses = CLASSES) -> Floats:
-    """Attention (runs, N, S, M) of SGD on infinite sequences by a program of its own, many seeds at once."""
-    P, query, V = classes.P.toarray(), classes.query, classes.vocab_size
-    training = Training(P, query, classes.prior, V, ETA_Y, ETA_Z, 0.0, batch_size, math.inf, RECORD)
-    return attention_of_runs(training, runs, seed)
+TRAINING = Training(CLASSES.P.toarray(), CLASSES.query, CLASSES.prior, 3, ETA_Y, ETA_Z, 0.0, 32, math.inf, RECORD)
+TRUTH = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
 
 
 def test_curves_that_were_not_recorded_are_named() -> None:
     """Assert the sentence for a trace of one class of two, and that the fit of a whole trace has none."""
-    attention, rates = ensemble(1, batch_size=2000)[0], {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    assert fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates).recorded == []
+    training = replace(TRAINING, batch_size=2000)
+    (attention,) = attention_of_runs(training, 1, 0)
+    assert fit(trace_of(training, attention), CLASSES, **TRUTH).recorded == []
     attention[:, 1] = np.nan
-    result = str(fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates))
+    result = str(fit(trace_of(training, attention), CLASSES, **TRUTH))
     assert result.endswith(
         "2 of 4 curves were recorded: the trace has no value of attention of class 1 to token 0, attention of class 1 "
         "to token 2"
@@ -170,7 +170,7 @@ def test_ctrl_c_ends_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("snapdyn.validation.fitting.theories.sgd", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(Trace(RECORD, ensemble(1, 8), batch_size=8, seq_len=math.inf), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+        fit(trace_of(TRAINING, attention_of_runs(TRAINING, 1, 0)), CLASSES, **TRUTH)
 
 
 @pytest.mark.long
@@ -181,14 +181,11 @@ def test_short_sequences_are_simulated() -> None:
     The theory of infinitely long sequences describes them nowhere. (It is "not testable": at the rates that come
     closest, 70 times too high, its steps are noise.)
     """
-    P = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]])
-    query, prior = np.zeros(2, int), np.full(2, 0.5)
-    training = Training(P, query, prior, 30, 0.2, 0.1, 0.0, 32, 20, np.arange(20, 401, 20))
-    trace = Trace(training.record, attention_of_runs(training, 4, 1), batch_size=32, seq_len=20)
-    classes = SequenceClasses(P, query, vocab_size=30)
-    assert abs(fit(trace, classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
-    shorter = Trace(training.record, trace.attention, batch_size=32, seq_len=math.inf)
-    assert not fit(shorter, classes).describes
+    P, prior = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]]), np.full(2, 0.5)
+    training = Training(P, np.zeros(2, int), prior, 30, 0.2, 0.1, 0.0, 32, 20, np.arange(20, 401, 20))
+    attention, classes = attention_of_runs(training, 4, 1), classes_of(training)
+    assert abs(fit(trace_of(training, attention), classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
+    assert not fit(trace_of(training, attention, seq_len=math.inf), classes).describes
 
 
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
@@ -207,17 +204,13 @@ def test_a_start_far_off_is_told(trace: Trace) -> None:
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
 
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 @pytest.mark.parametrize("mu", [0.8, pytest.param(0.99, marks=pytest.mark.long)])
 def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     """Assert rates to 1e-4 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
-    P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
-    record = np.arange(10, 601, 30)
-    training = Training(P, np.zeros(2, int), prior, 30, 0.02, 0.03, mu, math.inf, math.inf, record)
+    training = replace(TWO_CLASSES, momentum=mu)
     (curves,) = attention_of_runs(training, 1, 0)
-    trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentifiabilityWarning)
-        found = fit(trace, SequenceClasses(P, [0, 0], prior=prior, vocab_size=30))
+    found = fit(trace_of(training, curves, batch_size=5000), classes_of(training))
     assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-4)
     assert found.describes
 
@@ -287,21 +280,19 @@ def test_a_loss_that_no_rates_give_gets_an_answer(steps: Floats, loss: Floats) -
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_more_records_see_more_and_every_value_counts() -> None:
     """Assert the misfit that is noticed with 6, 11, 31 records and with blanks, and estimates beside the truth."""
-    record = np.linspace(40, 1000, 31).astype(int)
-    training = Training(CLASSES.P.toarray(), CLASSES.query, CLASSES.prior, 3, ETA_Y, ETA_Z, 0.0, 32, math.inf, record)
-    attention, start = attention_of_runs(training, 4, 1), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    found = []
+    training = replace(TRAINING, record=np.linspace(40, 1000, 31).astype(int))
+    attention, found = attention_of_runs(training, 4, 1), []
     for every in (6, 3, 1):
-        trace = Trace(record[::every], attention[:, ::every], batch_size=32, seq_len=math.inf)
-        found.append(fit(trace, CLASSES, **start).visible_misfit)
+        trace = trace_of(replace(training, record=training.record[::every]), attention[:, ::every])
+        found.append(fit(trace, CLASSES, **TRUTH).visible_misfit)
     assert found[2] < found[1] < found[0] < 0.1
     blank = attention.copy()
     blank[1:, 3:8], blank[0, 20:], blank[2, 4:, 0] = np.nan, np.nan, np.nan  # records, the end of a run, a class
-    result = fit(Trace(record, blank, batch_size=32, seq_len=math.inf), CLASSES, **start)
+    result = fit(trace_of(training, blank), CLASSES, **TRUTH)
     assert result.describes
     assert found[2] < result.visible_misfit
     assert result.t.size == 31
-    for name, value in start.items():
+    for name, value in TRUTH.items():
         assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
 
 
@@ -309,7 +300,7 @@ def test_more_records_see_more_and_every_value_counts() -> None:
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_a_bump_of_a_tenth_is_rejected() -> None:
     """Assert that a smooth misfit of 10 % of the change is rejected at 8 records of 16 seeds, and the trace is not."""
-    attention, start = ensemble(16, batch_size=32), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    attention = attention_of_runs(TRAINING, 16, 0)
     P = CLASSES.P.toarray()
     change = np.where(
         P > 0, np.log(attention.mean(axis=0)[-1] / np.where(P > 0, P, 1), where=P > 0, out=np.zeros_like(P)), 0
@@ -318,8 +309,7 @@ def test_a_bump_of_a_tenth_is_rejected() -> None:
     moved = attention * np.exp(bump)
     moved /= moved.sum(axis=-1, keepdims=True)
     for values, described in ((attention, True), (moved, False)):
-        trace = Trace(RECORD, values, batch_size=32, seq_len=math.inf)
-        assert fit(trace, CLASSES, **start).describes is described
+        assert fit(trace_of(TRAINING, values), CLASSES, **TRUTH).describes is described
 
 
 U, K, B = sympy.symbols("u k b")
