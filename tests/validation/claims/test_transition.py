@@ -5,7 +5,7 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses
-from snapdyn.validation.claims.transition import insight_a, insight_c
+from snapdyn.validation.claims.transition import insight_a, insight_c, snapping
 from snapdyn.validation.claims.transition._shared import largest_step, monotonicity_violation
 from snapdyn.validation.search.instance import Instance
 
@@ -37,6 +37,17 @@ def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
     seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
     assert largest_step(seeds).value == -1
     assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
+
+
+@pytest.mark.parametrize(("prior", "tokens", "exponent"), [(1e-6, 30, 1.11), (1e-10, 100, 1.27)])
+def test_a_rare_class_breaks_the_exponent_of_snapping(prior: float, tokens: int, exponent: float) -> None:
+    """Assert an exponent above 1, outside the condition on priors alone, and none at priors of one order."""
+    prop = snapping.CLAIM.properties[0]
+    reading = prop.at(snapping.rare_class(prior, tokens))
+    assert reading.measured.value == pytest.approx(exponent, abs=0.01)
+    assert [each.name for each in reading.unmet] == ["priors of one order"]
+    inside = prop.at(snapping.rare_class(0.101, tokens))
+    assert (inside.unmet, inside.measured.holds) == ([], True)
 
 
 @pytest.mark.parametrize(
