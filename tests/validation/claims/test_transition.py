@@ -1,5 +1,7 @@
 """Claims on the transition: the measures, by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,6 +39,20 @@ def test_largest_step_must_be_a_fall_beyond_its_error() -> None:
     seeds = np.array([[[1.0, 3.0]], [[0.0, 2.0]]])
     assert largest_step(seeds).value == -1
     assert largest_step(seeds).bound == pytest.approx(-3.1 * np.sqrt(1 + 1))
+
+
+@pytest.mark.parametrize("num_classes", [60, 100])
+def test_one_half_counts_the_classes_of_a_query(num_classes: int) -> None:
+    """Assert that K classes of one query leave the statement at eta_Z/eta_Y = 1e-4, and keep it at 1e-4/K."""
+    prop = insight_a.CLAIM.properties[1]
+    instance = insight_a.equal_classes_of_a_query(num_classes)
+    reading = prop.at(instance)
+    assert not reading.measured.holds
+    assert [each.value for each in reading.unmet] == [pytest.approx(num_classes * 1e-4)]
+    slow = prop.at(replace(instance, eta_Z=0.999e-4 / num_classes))
+    assert slow.unmet == []
+    # The common logits of the query set the change: it falls by K as eta_Z does.
+    assert slow.measured.value < 2 * reading.measured.value / num_classes
 
 
 @pytest.mark.parametrize(("prior", "tokens", "exponent"), [(1e-6, 30, 1.11), (1e-10, 100, 1.27)])
