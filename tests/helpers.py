@@ -1,6 +1,5 @@
 """Files that tests of several rooms read."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +18,8 @@ Command = Callable[..., Any]  # the fixture `command`
 
 def made_once(file: Path, make: Callable[[Path], Any]) -> Path:
     """The file, made by the first process that asks for it, for which others wait."""
+    import fcntl  # not on Windows
+
     with file.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
