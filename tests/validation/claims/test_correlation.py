@@ -1,4 +1,4 @@
-"""Claims on weak correlation: the own forms of xi_n, its boundary, and the conditions of Assumption 2."""
+"""Claims on weak correlation: the own forms of xi_n and its boundary."""
 
 from dataclasses import replace
 from itertools import count
@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 from snapdyn.validation.claims.correlation import theorem1a
-from snapdyn.validation.claims.correlation._shared import (
-    overlaps,
-)
+from snapdyn.validation.claims.correlation._shared import overlaps, star_of
 from snapdyn.validation.claims.correlation.theorem1a import growth, growth_at
-from snapdyn.validation.dense_algebra import growth_over_gamma
+from snapdyn.validation.dense_algebra import growth_over_gamma, spectral_norm
+
+
+@pytest.mark.parametrize(("K", "factor"), [(4, 0.98), (4, 1.02), (30, 0.98), (30, 1.02)])
+def test_xi_of_a_star_changes_its_sign_at_the_limit(K: int, factor: float) -> None:
+    """Assert |lambda_1| of `star_of`, and the sign of the smallest xi_n on both sides of 1/sqrt(K-2)."""
+    instance = star_of(K, factor / np.sqrt(K - 2))
+    assert spectral_norm(overlaps(instance)) == pytest.approx(factor / np.sqrt(K - 2), rel=1e-3)
+    assert theorem1a.over_leading(instance, "exact").holds == (factor < 1)
 
 
 @pytest.mark.parametrize("number", range(6))
