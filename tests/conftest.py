@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from snapdyn.core.registry import registries
+from snapdyn.commands.main import main
 from snapdyn.figures import FIGURES
+from tests.helpers import Command, restored_registries
 
 # All figures, claims of the register, and a report: made once, and slow.
 SLOW_FIXTURES = {"drawn", "checked", "built"}
@@ -84,12 +85,28 @@ def _surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command with its arguments in this process, assert its exit code, and return what it has printed.
+
+    With exit code 2 that is one sentence on standard error, and nothing on standard output.
+    """
+
+    def run(*arguments: object, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main([str(each) for each in arguments]) == code
+        printed = capsys.readouterr()
+        if code == 2:
+            assert printed.out == ""
+            assert printed.err.startswith("snapdyn: ")
+            assert printed.err.count("\n") == 1, printed.err
+        return printed
+
+    return run
+
+
 @pytest.fixture(autouse=True)
 def _registries() -> Iterator[None]:
-    """Leave every registry as it was: what a test loads or registers reaches no other test of the process."""
-    before = {id(registry): dict(registry) for registry in registries()}
-    yield
-    for registry in registries():
-        entries = before.get(id(registry), registry.own)
-        if registry != entries:
-            registry.restore(entries)
+    """What a test loads or registers reaches no other test of the process."""
+    with restored_registries():
+        yield

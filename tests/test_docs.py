@@ -2,12 +2,11 @@
 
 import re
 from functools import cache
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
-import snapdyn
 from snapdyn.commands.main import main
 from tests.helpers import ROOT
 from tests.page_blocks import page_blocks
@@ -81,27 +80,21 @@ def test_a_missing_path_is_noticed() -> None:
         assert not exists(text), text
 
 
-def exists_in_snapdyn(names: list[str]) -> bool:
+def exists_in_snapdyn(names: str) -> bool:
     """Whether `snapdyn.a.b` exists, as a module or as a name of one."""
-    thing: object = snapdyn
-    path = "snapdyn"
-    for name in names:
-        path += f".{name}"
-        if not hasattr(thing, name):
-            try:
-                import_module(path)
-            except ModuleNotFoundError:
-                return False
-        thing = getattr(thing, name)
+    try:
+        resolve_name(f"snapdyn.{names}")
+    except (AttributeError, ModuleNotFoundError):
+        return False
     return True
 
 
 @each_page
 def test_names_exist(page: Path) -> None:
     """Assert that each back-ticked `sd.name` or `snapdyn.module.name` exists."""
-    matches = (re.match(r"(?:print\()?(?:sd|snapdyn)((?:\.\w+)+)", text) for text in quoted(page))
-    assert [match[1] for match in matches if match and not exists_in_snapdyn(match[1].split(".")[1:])] == []
-    assert not exists_in_snapdyn(["dynamics", "no_such_name"])
+    matches = (re.match(r"(?:print\()?(?:sd|snapdyn)\.([\w.]*\w)", text) for text in quoted(page))
+    assert [match[1] for match in matches if match and not exists_in_snapdyn(match[1])] == []
+    assert not exists_in_snapdyn("dynamics.no_such_name")
 
 
 @each_page

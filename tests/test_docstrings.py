@@ -2,7 +2,6 @@
 
 import doctest
 import inspect
-import re
 from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
@@ -55,30 +54,6 @@ def cached_properties(module: Any) -> Iterator[tuple[str, str]]:
                     yield f"{owner.__qualname__}.{name}", member.__doc__
 
 
-def sections(docstring: str) -> dict[str, list[str]]:
-    """Lines of each numpydoc section, by its title."""
-    found: dict[str, list[str]] = {"": []}
-    title = ""
-    lines = docstring.splitlines()
-    for line, underline in zip(lines, [*lines[1:], ""], strict=True):
-        if line and re.fullmatch(r"-{3,}", underline) and len(underline) == len(line):
-            title = line
-            assert title not in found, f"two sections {title}"
-            found[title] = []
-        elif not re.fullmatch(r"-{3,}", line):
-            found[title].append(line)
-    return found
-
-
-def described(lines: list[str]) -> Iterator[str]:
-    """Names at the margin of a section, each with its type: "name : type"."""
-    for line in lines:
-        if line and not line.startswith(" "):
-            match = re.fullmatch(r"(\*{0,2}\w+) : \S.*|(\*{1,2}\w+)", line)
-            assert match, f"expected one name and its type in a line, received {line!r}"
-            yield (match[1] or match[2]).lstrip("*")
-
-
 def parameters_of(public: Any) -> set[str]:
     """Parameters that a caller can give."""
     if inspect.isclass(public) and issubclass(public, Exception):
@@ -89,9 +64,12 @@ def parameters_of(public: Any) -> set[str]:
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_every_parameter_is_described_once(name: str) -> None:
     """Assert one line "name : type" per parameter, no parameter twice or missing, and none that does not exist."""
-    parts = sections(inspect.getdoc(PUBLIC[name]) or "")
-    given = [*described(parts.get("Parameters", [])), *described(parts.get("Other Parameters", []))]
-    attributes = list(described(parts.get("Attributes", [])))
+    docscrape = pytest.importorskip("numpydoc.docscrape", reason="needs the extra docs")
+    parts = docscrape.NumpyDocString(inspect.getdoc(PUBLIC[name]) or "")
+    described = [*parts["Parameters"], *parts["Other Parameters"]]
+    assert all(each.type or each.name.startswith("*") for each in (*described, *parts["Attributes"]))
+    given = [each.name.lstrip("*") for each in described]
+    attributes = [each.name for each in parts["Attributes"]]
     assert len(given) == len(set(given))
     assert len(attributes) == len(set(attributes))
     wanted = parameters_of(PUBLIC[name])

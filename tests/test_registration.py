@@ -1,17 +1,14 @@
-"""The walks of CONTRIBUTING.md: a system and an observable from one temporary file, seen wherever names appear."""
+"""A system from one temporary file is seen wherever names appear."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import xarray
-from joblib.externals.loky import get_reusable_executor
 
 import snapdyn
-from snapdyn.commands.main import main
 from snapdyn.figures import FIGURES
 from snapdyn.validation.phases import OBSERVABLES
+from tests.helpers import Command
 
 SYSTEM = '''
 import numpy as np
@@ -34,11 +31,6 @@ class Pendulum(sd.System):
         out[0] = state[1]
         out[1] = -np.sin(state[0]) / self.parameters["length"]
 '''
-OBSERVABLE = """
-import snapdyn as sd
-
-sd.register(sd.Observable("final_angle", "angle at the end", "rad", lambda run: run.state[-1, 0], dims=()))
-"""
 RUN = """
 [system]
 kind = "Pendulum"
@@ -47,74 +39,28 @@ start = 0.001
 [run]
 times = [0.0, 3.141592653589793]
 """
-SWEEP = """
-[system]
-kind = "Pendulum"
-start = 0.001
-[run]
-times = [3.141592653589793]
-[sweep]
-design = "grid"
-observables = ["final_angle"]
-"system.length" = [1.0, 4.0]
-"""
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> Iterator[list[str]]:
-    """Two files of a user's, as --load takes them; worker processes that are kept forget them as well."""
-    for name, text in (("pendulum", SYSTEM), ("angle", OBSERVABLE)):
-        (tmp_path / f"{name}.py").write_text(text)
-    yield ["--load", str(tmp_path / "pendulum.py"), "--load", str(tmp_path / "angle.py")]
-    get_reusable_executor().shutdown()
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> str:
-    captured = capsys.readouterr()
-    return " ".join((captured.out + captured.err).split())
-
-
-def test_a_system_from_one_file(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_system_from_one_file(tmp_path: Path, command: Command) -> None:
     """Assert that a system appears in a run file with its parameters as keys, in the help and in error texts."""
-    run = tmp_path / "run.toml"
+    run, file = tmp_path / "run.toml", tmp_path / "pendulum.py"
+    file.write_text(SYSTEM)
     run.write_text(RUN)
-    assert main(["simulate", str(run)]) == 2
-    assert "received 'Pendulum'" in printed(capsys)
-    assert main(["simulate", str(run), *files[:2]]) == 0
-    out = printed(capsys)
+    assert "received 'Pendulum'" in command("simulate", run, code=2).err
+    out = " ".join(command("simulate", run, "--load", file).out.split())
     assert "Pendulum: length = 4.0, start = 0.001" in out
     assert "angle 0.001" in out
     # Small swings: angle = start cos(t/sqrt(length)), to start^2/16 of the phase and the solver's 1e-8.
     saved = snapdyn.load(tmp_path / "run.nc")
     np.testing.assert_allclose(saved.state[-1], [0.0, -0.0005], atol=2e-9)
-    assert main(["simulate", "--help"]) == 0
-    assert "Pendulum" in printed(capsys)
-    run.write_text(RUN.replace("length", "lenght"))
-    assert main(["simulate", str(run)]) == 2
-    assert "received 'lenght'; did you mean 'length'?" in printed(capsys)
-    run.write_text(RUN.replace("Pendulum", "Pendulun"))
-    assert main(["simulate", str(run)]) == 2
-    assert "did you mean 'Pendulum'?" in printed(capsys)
-    run.write_text(RUN + '[classes]\nkind = "syn_small"\n')
-    assert main(["simulate", str(run)]) == 2
-    assert "expected no [classes] with the system Pendulum" in printed(capsys)
-
-
-@pytest.mark.slow
-def test_an_observable_from_one_entry(tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert that an observable appears in a sweep (in its workers too), in its dataset and in error texts."""
-    sweep = tmp_path / "swings.toml"
-    sweep.write_text(SWEEP)
-    arguments = ["sweep", str(sweep), "--out", str(tmp_path / "out"), "--jobs", "2"]
-    assert main([*arguments, *files[:2]]) == 2
-    assert "received 'final_angle'" in printed(capsys)
-    assert main([*arguments, *files]) == 0
-    with xarray.open_dataset(tmp_path / "out" / "swings.nc") as data:
-        np.testing.assert_allclose(data.final_angle, [-0.001, 0.0], atol=2e-9)
-        assert (data.final_angle.attrs["units"], data.length.values.tolist()) == ("rad", [1.0, 4.0])
-    sweep.write_text(SWEEP.replace("final_angle", "final_angel"))
-    assert main(arguments) == 2
-    assert "did you mean 'final_angle'?" in printed(capsys)
+    assert "Pendulum" in command("simulate", "--help").out
+    for text, words in (
+        (RUN.replace("length", "lenght"), "received 'lenght'; did you mean 'length'?"),
+        (RUN.replace("Pendulum", "Pendulun"), "did you mean 'Pendulum'?"),
+        (RUN + '[classes]\nkind = "syn_small"\n', "expected no [classes] with the system Pendulum"),
+    ):
+        run.write_text(text)
+        assert words in command("simulate", run, code=2).err
 
 
 def test_what_cannot_be_registered() -> None:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 
 from snapdyn import analytic
 from snapdyn.analytic.orbit import inverse_of_integral
-from tests.dynamics.dense_reference import Instance, eq_10
+from tests.analytic.helpers import integrated_eq_10
+from tests.dynamics.dense_reference import Instance
 
 # distinct probabilities, common probability, K, V, eta_Y, eta_Z
 SYSTEMS = {
@@ -25,16 +25,8 @@ def _integrate(system: tuple, beta: str, class_weight: bool = True) -> tuple[np.
     P = np.hstack([np.full((K, 1), p_c), np.kron(np.eye(K), p)])
     prior = np.full(K, 1 / K if class_weight else 1.0)
     instance = Instance(P, np.zeros(K, int), np.arange(K), prior, V)
-
-    def rates(t: float, state: np.ndarray) -> np.ndarray:
-        dz, du = eq_10(instance, state[:K], state[None, K:], eta_Y / prior.sum(), eta_Z, beta == "leading")
-        return np.concatenate([du, dz[0]])
-
-    solution = solve_ivp(
-        rates, (0, TIMES[-1]), np.zeros(K + P.shape[1]), method="DOP853", t_eval=TIMES, rtol=1e-12, atol=1e-18
-    )
-    assert solution.success
-    return solution.y[K + 1 : K + 1 + len(p)].T, solution.y[K]
+    z = integrated_eq_10(instance, TIMES, eta_Y / prior.sum(), eta_Z, beta == "leading")
+    return z[:, 1 : 1 + len(p)], z[:, 0]
 
 
 @pytest.mark.parametrize("beta", ["exact", "leading"])

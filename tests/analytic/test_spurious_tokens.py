@@ -1,9 +1,8 @@
 """The number of spurious distinct tokens: enumeration, 50 digits, and draws of data sets."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import comb
+from math import prod
 from typing import Any
 
 import mpmath as mp
@@ -15,33 +14,20 @@ from snapdyn import analytic, dynamics
 from snapdyn.core.errors import InputError
 
 
-def outcomes(row: list[Fraction], length: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Counts of `length` tokens drawn from `row`, with their probabilities."""
-    for counts in product(range(length + 1), repeat=len(row)):
-        if sum(counts) == length:
-            left, probability = length, Fraction(1)
-            for count, share in zip(counts, row, strict=True):
-                probability *= comb(left, count) * share**count
-                left -= count
-            if probability:
-                yield counts, probability
-
-
 def enumerated(P: list[list[Fraction]], next_token: list[int], draws: list[int]) -> tuple[Fraction, Fraction, Fraction]:
     """Mean and variance of the number, and the share of places that hold one, over all outcomes of tokens, exact."""
-    owners = [{v for row, v in zip(P, next_token, strict=True) if row[l]} for l in range(len(P[0]))]
+    tokens = range(len(P[0]))
+    places = [n for n, number in enumerate(draws) for _ in range(number)]
+    owners = [{v for row, v in zip(P, next_token, strict=True) if row[l]} for l in tokens]
     mean = square = share_of_places = Fraction(0)
-    for each in product(*(list(outcomes(row, length)) for row, length in zip(P, draws, strict=True))):
-        probability = Fraction(1)
-        for _, share in each:
-            probability *= share
-        number = 0
-        for l, of in enumerate(owners):
-            found = {v for (counts, _), v in zip(each, next_token, strict=True) if counts[l]}
-            if len(found) == 1 and len(of) > 1:
-                number += 1
-                share_of_places += probability * sum(counts[l] for counts, _ in each) / sum(draws)
-        mean, square = mean + probability * number, square + probability * number**2
+    for drawn in product(tokens, repeat=len(places)):
+        probability = prod(P[n][l] for n, l in zip(places, drawn, strict=True))
+        if probability:
+            found = [{next_token[n] for n, l in zip(places, drawn, strict=True) if l == at} for at in tokens]
+            spurious = [len(found[l]) == 1 and len(owners[l]) > 1 for l in tokens]
+            number = sum(spurious)
+            share_of_places += probability * sum(spurious[l] for l in drawn) / len(places)
+            mean, square = mean + probability * number, square + probability * number**2
     return mean, square - mean**2, share_of_places
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.commands.main import main
+from tests.helpers import Command
 
 FALSE_CLAIM = """
 import numpy as np
@@ -31,21 +31,18 @@ def time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdyn.commands.attack.STARTING", 600.0)
 
 
-def test_the_search_ends_with_its_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_search_ends_with_its_time(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert that slow measurements are cut, that this is said, and that it is no counterexample."""
     monkeypatch.setattr("snapdyn.commands.attack.STARTING", 0.0)
     slow = FALSE_CLAIM.replace("    return", "    time.sleep(60)\n    return").replace("at_most=0.9", "at_most=1.1")
     (tmp_path / "mine.py").write_text("import time\n" + slow)
-    assert main(["attack", "false", "--minutes", "1e-3", "--jobs", "1", "--load", str(tmp_path / "mine.py")]) == 0
-    assert "1 of 1 searches were cut" in capsys.readouterr().err
+    said = command("attack", "false", "--minutes", "1e-3", "--jobs", 1, "--load", tmp_path / "mine.py").err
+    assert "1 of 1 searches were cut" in said
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["lemma13", "--minutes", "-1"], ["lemma13", "--jobs", "0"]])
-def test_bad_input_is_one_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_sentence(arguments: list[str], command: Command) -> None:
     """Assert exit code 2; an unknown claim may be one of a file that was not loaded."""
-    assert main(["attack", *arguments]) == 2
-    said = capsys.readouterr().err
+    said = command("attack", *arguments, code=2).err
     assert "expected" in said
     assert ("did you forget --load FILE.py?" in said) == (arguments == ["nothing"])

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import xarray
 
-from snapdyn.commands.main import main
-from tests.helpers import EXAMPLES, sentence
+from tests.helpers import EXAMPLES, Command
 
 SMALL = """
 [classes]
@@ -36,26 +35,23 @@ TRACE_TEXT = (EXAMPLES / "trace_torch.toml").read_text()
         for path in sorted(EXAMPLES.glob("compare_*.toml"))
     ],
 )
-def test_examples_run(example: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_run(example: Path, tmp_path: Path, command: Command) -> None:
     """Assert that each example, with fewer steps and seeds, writes picture, data and provenance beside its file."""
     text = re.sub("^steps = .*", "steps = 12", example.read_text(), flags=re.MULTILINE)
     file = tmp_path / example.name
     file.write_text(re.sub("^seeds = .*", "seeds = 2", text, flags=re.MULTILINE))
-    assert main(["compare", str(file)]) == 0
+    assert f"{example.stem}.png" in command("compare", file).out
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {f"{example.stem}.{end}" for end in ("toml", "png", "pdf", "nc", "provenance.json")}
     assert xarray.load_dataset(file.with_suffix(".nc"), engine="h5netcdf").sizes["seed"] == 2
-    assert f"{example.stem}.png" in capsys.readouterr().out
 
 
-def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, command: Command) -> None:
     """Assert that the example draws the recorded trace, shows the conversion of its clock and lies within 0.2 %.
 
     The gap is that of steps of 0.05 and 0.1 and of 4 seeds; the observables change by 0.03 to 0.1.
     """
-    arguments = ["compare", str(EXAMPLES / "trace_torch.toml"), "--trace", str(TRACE), "--out", str(tmp_path)]
-    assert main(arguments) == 0
-    printed = capsys.readouterr().out
+    printed = command("compare", EXAMPLES / "trace_torch.toml", "--trace", TRACE, "--out", tmp_path).out
     assert "t = [i - 0.5 (1 - 0.5^i)/0.5]/0.5 batch-size-1 steps" in printed
     assert "length     infinitely long sequences\n" in printed
     data = xarray.load_dataset(tmp_path / "trace_torch.nc", engine="h5netcdf")
@@ -64,7 +60,7 @@ def test_a_trace_of_pytorch_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     assert (tmp_path / "trace_torch.png").is_file()
 
 
-def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, command: Command) -> None:
     """Assert the map of columns in the section trace, a blank record that enters nothing, and a run file with a BOM."""
     steps = np.arange(0.0, 200.0, 20.0)
     recorded = 3.0 - 0.01 * steps + np.array([[0.0], [0.1]])
@@ -75,8 +71,7 @@ def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.
     text = re.sub("(?s)\\[compare\\].*", "[compare]\nloss = true\n", TRACE_TEXT)
     text += '[trace.columns]\nstep = "Step"\nloss = "run-{seed} - train/loss"\n'
     (tmp_path / "run.toml").write_text(text, encoding="utf-8-sig")
-    assert main(["compare", str(tmp_path / "run.toml"), "--trace", str(tmp_path / "wandb.csv")]) == 0
-    assert "nan" not in capsys.readouterr().out
+    assert "nan" not in command("compare", tmp_path / "run.toml", "--trace", tmp_path / "wandb.csv").out
     data = xarray.load_dataset(tmp_path / "run.nc", engine="h5netcdf")
     data = data.sel(step=steps)
     wanted = recorded.copy()
@@ -99,13 +94,11 @@ def test_an_export_of_wandb_is_laid_under_theory(tmp_path: Path, capsys: pytest.
         (TRACE_TEXT, "attention = [[0, 0]]", "growth_factor = [[0, 0]]", "growth_factor from no trace"),
     ],
 )
-def test_bad_files_are_refused(
-    text: str, old: str, new: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_files_are_refused(text: str, old: str, new: str, message: str, tmp_path: Path, command: Command) -> None:
     """Assert exit code 2 and one sentence on stderr, and that nothing is written."""
     assert old in text
     file = tmp_path / "run.toml"
     file.write_text(text.replace(old, new))
-    assert main(["compare", str(file), *(["--trace", str(TRACE)] if text == TRACE_TEXT else [])]) == 2
-    assert re.search(message, said := sentence(capsys)), said
+    said = command("compare", file, *(["--trace", TRACE] if text == TRACE_TEXT else []), code=2).err
+    assert re.search(message, said), said
     assert list(tmp_path.iterdir()) == [file]

@@ -1,13 +1,10 @@
 """`snapdyn equations`."""
 
-import pytest
-
-from snapdyn.commands.main import main
+from tests.helpers import Command
 
 
-def test_equations_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equations_are_listed(command: Command) -> None:
     """Assert that every displayed equation of the paper is counted, with what recomputes it."""
-    assert main(["equations"]) == 0
-    shown = capsys.readouterr().out
+    shown = command("equations").out
     assert shown.startswith("138 displayed equations: ")
     assert "by lemma6" in shown

@@ -6,19 +6,16 @@ from pathlib import Path
 import pytest
 
 import snapdyn
-from snapdyn.commands.main import app, main
-from tests.helpers import EXAMPLES, FABLE, sentence
+from snapdyn.commands.main import app
+from tests.helpers import EXAMPLES, FABLE, Command
 
 
-@pytest.mark.parametrize("command", [each.callback.__name__ for each in app.registered_commands if each.callback])
-def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", [each.callback.__name__ for each in app.registered_commands if each.callback])
+def test_help(name: str, command: Command) -> None:
     """Assert that each command's help shows how to call it, and that the help of all names it, after the version."""
-    assert main([command, "--help"]) == 0
-    assert f"Example: snapdyn {command}" in capsys.readouterr().out
-    assert main(["--help"]) == main(["--version"]) == 0
-    out = capsys.readouterr().out
-    assert command in out
-    assert out.endswith(f"snapdyn {snapdyn.__version__}\n")
+    assert f"Example: snapdyn {name}" in command(name, "--help").out
+    assert name in command("--help").out
+    assert command("--version").out == f"snapdyn {snapdyn.__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -34,10 +31,9 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         *(([*command, "x" * 300], ["expected a "]) for command in (["text"], ["report", "--register"], ["examples"])),
     ],
 )
-def test_wrong_usage(arguments: list[str], hints: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage(arguments: list[str], hints: list[str], command: Command) -> None:
     """Assert that wrong usage gives exit code 2 and one sentence with what was received and what to do."""
-    assert main(arguments) == 2
-    said = sentence(capsys)
+    said = command(*arguments, code=2).err
     assert all(hint in said for hint in hints), said
 
 
@@ -62,12 +58,7 @@ OUTPUTS = [
 
 @pytest.mark.parametrize(("arguments", "name", "work"), OUTPUTS, ids=[each[0].split()[0] for each in OUTPUTS])
 def test_an_output_that_is_no_file_is_refused_at_once(
-    arguments: str,
-    name: str,
-    work: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: str, name: str, work: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     """Assert one sentence and exit code 2, that the pipe stays, and that nothing is computed, shown or written."""
 
@@ -77,7 +68,7 @@ def test_an_output_that_is_no_file_is_refused_at_once(
     monkeypatch.setattr(f"snapdyn.{work}", compute)
     pipe = tmp_path / name
     os.mkfifo(pipe)
-    assert main(arguments.replace("OUT", str(tmp_path)).split()) == 2
-    assert f"expected a file to write to, received the named pipe {str(pipe)!r}; choose" in sentence(capsys)
+    said = command(*arguments.replace("OUT", str(tmp_path)).split(), code=2).err
+    assert f"expected a file to write to, received the named pipe {str(pipe)!r}; choose" in said
     assert pipe.is_fifo()
     assert list(tmp_path.iterdir()) == [pipe]

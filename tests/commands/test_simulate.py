@@ -7,28 +7,23 @@ import numpy as np
 import pytest
 
 import snapdyn
-from snapdyn.commands.main import main
 from snapdyn.dynamics.training.transformer.runs import load_transformer_runs
 from tests.experiments.helpers import TABLE, refusal
 from tests.experiments.sweep.helpers import fake_training
-from tests.helpers import sentence
+from tests.helpers import Command
 
 
-def test_a_transformer_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_transformer_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
     """Assert that a run file with [transformer] gives a saved run, and that its keys are the function's."""
     monkeypatch.setattr("snapdyn.experiments.run_sections.train_transformer", fake_training)
     file = tmp_path / "run.toml"
     (tmp_path / "a.txt").write_text("some words")
     file.write_text('[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\nseed = 3\n')
-    assert main(["simulate", str(file)]) == 0
+    command("simulate", file)
     assert load_transformer_runs(tmp_path)[0].seed == 3
-    capsys.readouterr()
     for wrong, hint in (("sed = 3", "did you mean 'seed'"), ("seed = 3.5", "seed in [transformer]")):
         file.write_text(f'[transformer]\npaths = ["a.txt"]\nlearning_rate = 2.0\n{wrong}\n')
-        assert main(["simulate", str(file)]) == 2
-        assert hint in sentence(capsys)
+        assert hint in command("simulate", file, code=2).err
 
 
 @pytest.mark.parametrize("file", ["../a.nc", "sub/../../a.nc", "/OUTSIDE/a.nc", "out/a.nc", "link.nc", "loop.nc"])
@@ -60,16 +55,15 @@ def test_target_that_cannot_be_written(target: str, tmp_path: Path, capsys: pyte
     assert (tmp_path / "taken").read_text() == "mine"
 
 
-def test_result_is_that_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_result_is_that_of_the_library(tmp_path: Path, command: Command) -> None:
     """Assert that the saved trajectory equals the same run through the library, and what is printed about it."""
     file = tmp_path / "run.toml"
     file.write_text(TABLE)
-    assert main(["simulate", str(file)]) == 0
+    out = command("simulate", file).out
     saved = snapdyn.load(tmp_path / "run.nc")
     classes = snapdyn.SequenceClasses([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], [3, 3], [4, 5], vocab_size=6)
     own = snapdyn.integrate(snapdyn.MeanField(classes, 1.0, 0.5), [0.5, 1.0], rtol=1e-6)
     np.testing.assert_array_equal(saved.z_support, own.z_support)
-    out = capsys.readouterr().out
     for part in ("MeanField", "DOP853", "evaluations", "row sum of Z", "nats", str(tmp_path / "run.nc")):
         assert part in out
 
@@ -95,14 +89,13 @@ times = {times}
 """
 
 
-def test_the_transition_of_many_classes_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_transition_of_many_classes_is_shown(tmp_path: Path, command: Command) -> None:
     """Assert the time of the kinds whose transition is within the saved times: Lemma 9's t*."""
     file = tmp_path / "run.toml"
     times = str(np.linspace(2e10, 3e10, 200).tolist())
     file.write_text(MANY_CLASSES.replace("{times}", times))
-    assert main(["simulate", str(file)]) == 0
+    shown = " ".join(command("simulate", file).out.split())
     peak = snapdyn.analytic.transition_time(10**9 + 10**6, 10**12, 1.0)
-    shown = " ".join(capsys.readouterr().out.split())
     assert f"transition at t = {peak:.4g} in 1 of 2 kinds of classes" in shown
 
 
@@ -121,7 +114,7 @@ def test_an_integration_that_stops(
     words: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: Command,
 ) -> None:
     """Assert that Ctrl-C, SIGTERM and a failure give their exit code and one sentence, and save what there is."""
     derivative = snapdyn.MeanField.derivative
@@ -136,8 +129,7 @@ def test_an_integration_that_stops(
     # scipy's route, which asks the system for its derivative; the compiled one has it inside.
     table = TABLE.replace("times = [0.5, 1.0]", "times = [0.01, 50.0]").replace('"auto"', '"DOP853"')
     file.write_text(table)
-    assert main(["simulate", str(file)]) == code
-    said = capsys.readouterr().err
+    said = command("simulate", file, code=code).err
     assert said.startswith(words)
     assert said.count("\n") == 1
     saved = snapdyn.load(tmp_path / "run.nc")
@@ -168,12 +160,11 @@ last = {last}
         (30.0, ""),
     ],
 )
-def test_an_unstable_path_is_named(last: float, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unstable_path_is_named(last: float, said: str, tmp_path: Path, command: Command) -> None:
     """Assert one sentence where training leaves the path of a reduced run, and none elsewhere."""
     file = tmp_path / "run.toml"
     file.write_text(UNSTABLE.format(last=last))
-    assert main(["simulate", str(file)]) == 0
+    shown = command("simulate", file).err
     assert (tmp_path / "run.nc").exists()
-    shown = capsys.readouterr().err
     assert said in shown
     assert bool(shown) == bool(said)

@@ -88,7 +88,6 @@ def test_explore(hostile: Path) -> None:
         [SNAPDYN, "explore", "--no-browser"], cwd=hostile, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
     ) as server:  # fmt: skip
-        assert server.stdout is not None
         lines = []
         for line in server.stdout:
             lines.append(line)

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
+from scipy.stats import multinomial
 
 from snapdyn.dynamics import MeanField, SequenceClasses, from_text, integrate
 from tests.helpers import EXAMPLES, FABLE
@@ -19,9 +19,8 @@ norm_fluctuation = EXAMPLE["norm_fluctuation"]
 def every_window(p: np.ndarray, length: int) -> SequenceClasses:
     """All count vectors of `length` words of one class, weighted by their exact probability, as classes."""
     counts = np.array([c for c in product(range(length + 1), repeat=p.size) if sum(c) == length])
-    log_weight = gammaln(length + 1) - gammaln(counts + 1).sum(axis=1) + counts @ np.log(p)
     ones = np.ones(len(counts), dtype=int)
-    return SequenceClasses(counts / length, 0 * ones, ones, np.exp(log_weight), 10)
+    return SequenceClasses(counts / length, 0 * ones, ones, multinomial.pmf(counts, length, p), 10)
 
 
 def test_short_windows_raise_the_frequent_word() -> None:

@@ -46,7 +46,6 @@ def server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
                 assert process.poll() is None
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
-            assert process.stdout is not None
             shown = next(line for line in process.stdout if "URL: http" in line)
             yield f"http://127.0.0.1:{port}/?{shown.strip().partition('?')[2]}", process
         finally:

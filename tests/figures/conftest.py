@@ -1,6 +1,5 @@
 """Figures at the quick level, each drawn once for all processes that run the tests."""
 
-import fcntl
 import os
 import pickle
 from collections.abc import Callable
@@ -10,6 +9,7 @@ import pytest
 import xarray
 
 from snapdyn.figures import DrawnFigure, write
+from tests.helpers import made_once
 
 
 @pytest.fixture(scope="session")
@@ -21,11 +21,9 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], DrawnFigu
 
     @cache
     def figure(id_: str) -> DrawnFigure:
-        made = folder / f"{id_}.pickle"
-        with open(folder / f"{id_}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not made.exists():
-                made.write_bytes(pickle.dumps(write(id_, folder / id_)))
+        made = made_once(
+            folder / f"{id_}.pickle", lambda file: file.write_bytes(pickle.dumps(write(id_, folder / id_)))
+        )
         (result,) = pickle.loads(made.read_bytes())
         return result
 

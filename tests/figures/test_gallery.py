@@ -11,10 +11,10 @@ import pytest
 import xarray
 
 import snapdyn as sd
-from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
 from snapdyn.dynamics.training import descent
 from snapdyn.figures import FIGURES, FigureEntry, write
+from tests.helpers import Command
 
 TOY = """
 import xarray
@@ -62,7 +62,7 @@ def test_every_module_of_a_figure_is_in_the_register() -> None:
         assert entry.caption.endswith(".")
 
 
-def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, command: Command) -> None:
     """Assert that an added module is drawn with its texts, by the command too, and named in error messages."""
     (drawn,) = write("toy", tmp_path / "out")
     assert (drawn.id, drawn.title, drawn.caption, drawn.label) == ("toy", "A toy", "The line y = x.", "Toy")
@@ -71,9 +71,9 @@ def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, capsys: pyt
     assert xarray.load_dataset(drawn.data, engine="h5netcdf").y.values.tolist() == [0.0, 1.0, 2.0]
     with pytest.raises(InputError, match=r"expected figure to be one of 2, 3, .*, toy, received 'toi'; did you mean"):
         write("toi", tmp_path / "none")
-    assert main(["figures", "toy", "--check", "--format", "svg", "--out", str(tmp_path / "of_the_command")]) == 0
-    assert "largest y" in capsys.readouterr().out
-    assert (tmp_path / "of_the_command" / "figure_toy.svg").exists()
+    folder = tmp_path / "of_the_command"
+    assert "largest y" in command("figures", "toy", "--check", "--format", "svg", "--out", folder).out
+    assert (folder / "figure_toy.svg").exists()
     with pytest.raises(InputError, match="expected a new name for a figure, received 'toy'"):
         FIGURES.add(toy)
 

@@ -58,11 +58,7 @@ def test_files_of_every_figure(
     assert facts["level"] == "quick"
     assert facts["wall_time"] > 0
     assert parameters.pop("format") == "snapdyn figure data 1"
-    plain = {
-        name: value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-        for name, value in parameters.items()
-    }
-    assert facts["parameters"] == plain
+    assert facts["parameters"] == json.loads(json.dumps(parameters, default=lambda value: value.tolist()))
     monkeypatch.setitem(matplotlib.rcParams, "lines.linewidth", 9.0)
     monkeypatch.setitem(matplotlib.rcParams, "savefig.dpi", 50)
     again = draw(id_, data(id_))

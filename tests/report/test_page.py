@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 import pytest
 import sympy
@@ -26,56 +27,36 @@ from snapdyn.validation.results import VERDICTS
 from tests.report.helpers import invented
 from tests.validation.helpers import result_of
 
-VOID = {"meta", "img", "br", "hr", "link", "input"}
 # What a reader of the page shall not see in its sentences: mathematics as it is typed in a terminal.
+XLINK = "{http://www.w3.org/1999/xlink}href"
 GREEK = "alpha|beta|gamma|eta|theta|iota|kappa|lambda|xi|rho|omega|zeta"
 TYPED = re.compile(rf"\b(?:{GREEK})_?\w?\b|<=|>=|!=|\de-\d|\w\^\w|\b[a-zA-Z]_\w")
 
 
-class Page(HTMLParser):
-    """Collects ids, links and sources; fails on a tag that is not closed in order."""
+def kind(element: Element) -> str:
+    """Tag without the namespace of SVG."""
+    return element.tag.rpartition("}")[2]
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.ids: list[str] = []
-        self.fetched: list[str] = []
-        self.links: list[str] = []
-        self.headings: list[int] = []
-        self.images_without_text = 0
-        self.text: list[str] = []
-        self._open: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self._open == []
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if tag not in VOID:
-            self._open.append(tag)
-        self._note(tag, values)
+def parsed(text: str) -> Element:
+    """HTML as a tree; fails on a tag that is not closed in order, and on one that loads or runs something."""
+    tree = ElementTree.fromstring(re.sub(r"<((?:meta|img|br|hr|link|input)\b[^>]*?)/?>", r"<\1/>", text))
+    assert not {"script", "link", "iframe"} & set(map(kind, tree.iter()))
+    return tree
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._note(tag, dict(attrs))
 
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
+def ids(text: str) -> list[str]:
+    """Ids of the page outside its drawings."""
+    return [each.get("id", "") for each in parsed(text).iter() if "id" in each.attrib and "}" not in each.tag]
 
-    def handle_data(self, data: str) -> None:
-        if not {"style", "code", "title"} & set(self._open):
-            self.text.append(data)
 
-    def _note(self, tag: str, values: dict[str, str | None]) -> None:
-        assert tag not in ("script", "link", "iframe")
-        if "id" in values and "svg" not in self._open:
-            self.ids.append(values["id"] or "")
-        if tag == "a":
-            self.links.append(values["href"] or "")
-        self.fetched += [values[name] or "" for name in ("src", "xlink:href", "srcset") if name in values]
-        if len(tag) == 2 and tag[0] == "h" and tag[1].isdigit():
-            self.headings.append(int(tag[1]))
-        described = {"img": ("alt",), "svg": ("aria-label", "aria-hidden")}.get(tag)
-        if described and not any(values.get(name) for name in described):
-            self.images_without_text += 1
+def visible_texts(element: Element) -> Iterator[str]:
+    """Texts that are neither code nor of the page's head."""
+    if kind(element) not in ("style", "code", "title"):
+        yield element.text or ""
+        for child in element:
+            yield from visible_texts(child)
+            yield child.tail or ""
 
 
 @pytest.fixture(scope="module")
@@ -99,17 +80,19 @@ def test_real_page(built: BuiltReport) -> None:
     assert (folder / "figures" / "figure_9.pdf").is_file()
     text = built.page.read_text(encoding="utf-8")
     assert 'id="equations"' not in text
-    page = Page(text)
-    for id_ in ("lemma8", "lemma16", "figure-9"):
-        assert id_ in page.ids
+    page = list(parsed(text).iter())
+    assert {"lemma8", "lemma16", "figure-9"} <= set(ids(text))
     for derivation in derivations()[:6]:
         assert f"<code>{derivation.id}</code>" in text
     assert "0, verified" in text
     assert "not 0" not in text
-    assert all(address.startswith(("data:", "#")) for address in page.fetched)
+    fetched = [each.get(name) for each in page for name in ("src", "srcset", XLINK) if name in each.attrib]
+    assert all(address.startswith(("data:", "#")) for address in fetched)
     assert "url(http" not in text
     assert "@import" not in text
-    assert page.images_without_text == 0
+    assert all(
+        {"alt", "aria-label", "aria-hidden"} & each.attrib.keys() for each in page if kind(each) in ("img", "svg")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -133,18 +116,19 @@ def page_text() -> Iterator[str]:
 
 def test_links_lead_somewhere(page_text: str) -> None:
     """Assert that links stay on the page, each id is there once, and no level of headings is left out."""
-    page = Page(page_text)
-    assert page.links
-    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
-    assert len(set(page.ids)) == len(page.ids)
-    assert page.headings.count(1) == 1
-    assert all(deeper <= level + 1 for level, deeper in pairwise(page.headings))
+    page, targets = list(parsed(page_text).iter()), ids(page_text)
+    links = {each.get("href", "").removeprefix("#") for each in page if each.tag == "a"}
+    assert links
+    assert links <= set(targets)
+    assert len(set(targets)) == len(targets)
+    headings = [int(each.tag[1]) for each in page if re.fullmatch(r"h\d", each.tag)]
+    assert headings.count(1) == 1
+    assert all(deeper <= level + 1 for level, deeper in pairwise(headings))
 
 
 def test_disagreements_first(page_text: str) -> None:
     """Assert that what differs from the register leads, then what is at odds with print, each under its heading."""
-    ids = [id_ for id_ in Page(page_text).ids if id_.startswith("claim-")]
-    assert ids == [
+    assert [id_ for id_ in ids(page_text) if id_.startswith("claim-")] == [
         "claim-broken", "claim-news", "claim-corrected", "claim-refuted", "claim-conditional", "claim-holds"
     ]  # fmt: skip
     assert "2\nverdicts differ" in page_text
@@ -207,7 +191,7 @@ def test_mathematics_is_not_typed(page_text: str) -> None:
     """Assert that no visible text shows eta_Y, <=, xi_n, V^2 or 1e-05; code, such as ids and commands, may."""
     words = [text for entry in CLAIMS.values() for text in (entry.title, entry.statement, entry.answer)]
     for html in (page_text, *(f"<p>{prose_html(text)}</p>" for text in words)):
-        assert [part for part in Page(html).text if TYPED.search(part)] == []
+        assert [part for part in visible_texts(parsed(html)) if TYPED.search(part)] == []
     assert TYPED.search("eta_Y <= 1")
 
 

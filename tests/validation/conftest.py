@@ -1,6 +1,5 @@
 """Fixtures of the tests of validation: results of claims."""
 
-import fcntl
 import json
 import shutil
 from collections.abc import Callable
@@ -10,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.dynamics.files.storage import hashed_name, library_versions, replacing, source_hash
+from snapdyn.dynamics.files.storage import hashed_name, library_versions, source_hash
 from snapdyn.validation import CLAIMS, ClaimResult
 from snapdyn.validation.register import Claim
 from snapdyn.validation.store import ROOMS, decoded, encoded
 from snapdyn.validation.verdicts import check_claim
+from tests.helpers import made_once
 
 
 def result_of_few(entry: Claim) -> ClaimResult:
@@ -38,7 +38,6 @@ def checked(request: pytest.FixtureRequest) -> Callable[[str], ClaimResult]:
     the same code does not compute them again. A process waits for another one only while that computes the same claim.
     """
     cache_of_pytest = request.config.cache
-    assert cache_of_pytest is not None
     folder = Path(cache_of_pytest.mkdir("register")) / hashed_name(
         (source_hash(*ROOMS), sorted(library_versions().items()))
     )
@@ -49,12 +48,10 @@ def checked(request: pytest.FixtureRequest) -> Callable[[str], ClaimResult]:
 
     @cache
     def result_of(id_: str) -> ClaimResult:
-        kept = folder / f"{id_}.json"
-        with (folder / f"{id_}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not kept.exists():
-                with replacing(kept) as temporary:
-                    temporary.write_text(encoded(result_of_few(CLAIMS[id_])), encoding="utf-8")
+        kept = made_once(
+            folder / f"{id_}.json",
+            lambda file: file.write_text(encoded(result_of_few(CLAIMS[id_])), encoding="utf-8"),
+        )
         return decoded(json.loads(kept.read_text(encoding="utf-8")), CLAIMS[id_])
 
     return result_of

@@ -1,10 +1,38 @@
 """Made-up numbers, claims and results of claims."""
 
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 from snapdyn.validation import Claim, ClaimResult, Evidence, Measured
 from snapdyn.validation.measured import Role
 from snapdyn.validation.register import Verdict
+
+with_latex = pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+
+
+def typeset(folder: Path, table: str, preamble: str = "") -> str:
+    """What pdflatex says of a paper with this table, which must compile."""
+    (folder / "table.tex").write_text(table, encoding="utf-8")
+    (folder / "paper.tex").write_text(
+        r"\documentclass{article}\usepackage{booktabs,longtable,array}"
+        rf"{preamble}\begin{{document}}\input{{table}}\end{{document}}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120)
+    assert ended.returncode == 0, ended.stdout[-2000:]
+    return ended.stdout
+
+
+def differences(function: Callable[[Any], float], at: Any, step: float = 1e-5) -> Any:
+    """Central differences of a function of an array in each of its entries."""
+    moves = step * np.eye(at.size).reshape(at.size, *at.shape)
+    return np.array([(function(at + d) - function(at - d)) / (2 * step) for d in moves]).reshape(at.shape)
 
 
 def check(name: str, rung: str, value: float, bound: float, relation: str = "<=", role: Role = "statement") -> Measured:

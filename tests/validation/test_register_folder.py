@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from snapdyn import load as load_trajectory
-from snapdyn.commands.main import main
 from snapdyn.core.errors import InputError
 from snapdyn.validation import CLAIMS, FINDINGS
 from snapdyn.validation.claims import claims_of_chapter, use_register
-from snapdyn.validation.register_folder import OURS, read_register, register_in_use, set_register
+from snapdyn.validation.register_folder import OURS, register_in_use, set_register
 from snapdyn.validation.search.counterexamples import load, stored_counterexamples
-from tests.helpers import EXAMPLES, sentence
+from tests.helpers import EXAMPLES, Command
 
 TEMPLATE = EXAMPLES / "registers" / "template"
 TOML = """
@@ -102,18 +101,16 @@ def test_ours_has_the_same_form() -> None:
 
 
 @pytest.mark.slow
-def test_the_template_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_template_runs(tmp_path: Path, command: Command) -> None:
     """Assert verdicts, an answer on parameters, figures, no equations, and a page of the template alone."""
-    register = ["--register", str(TEMPLATE)]
+    register = ("--register", TEMPLATE)
     rates = tmp_path / "rates.toml"
     rates.write_text("[parameters]\neta = 0.3\n[check]\nonly = ['margin-law']\n")
-    assert main(["check", str(rates), "--format", "json", *register]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["claims"]
+    (answer,) = json.loads(command("check", rates, "--format", "json", *register).out)["claims"]
     assert (answer["id"], answer["status"]) == ("margin-law", "holds")
-    assert main(["equations", *register]) == 0
-    assert capsys.readouterr().out.startswith("0 displayed equations")
-    assert main(["report", "--jobs", "1", "--out", str(tmp_path / "page"), *register]) == 0
-    assert "3 claims: 2 holds, 1 conditional" in capsys.readouterr().out
+    assert command("equations", *register).out.startswith("0 displayed equations")
+    printed = command("report", "--jobs", 1, "--out", tmp_path / "page", *register)
+    assert "3 claims: 2 holds, 1 conditional" in printed.out
     page = (tmp_path / "page" / "index.html").read_text(encoding="utf-8")
     for words in (
         "<h1>One separable example</h1>",
@@ -128,14 +125,12 @@ def test_the_template_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.slow
-def test_processes_run_the_files_of_the_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_processes_run_the_files_of_the_folder(folder: Path, command: Command) -> None:
     """Assert verdicts from two processes, of claims that use a module of the folder and have ids of ours."""
-    assert main(["validate", "--jobs", "2", "--format", "json", "--register", str(folder)]) == 0
-    claims = json.loads(capsys.readouterr().out)["claims"]
+    claims = json.loads(command("validate", "--jobs", 2, "--format", "json", "--register", folder).out)["claims"]
     assert [(each["id"], each["verdict"]) for each in claims] == [("lemma6", "holds"), ("cubes", "holds")]
     assert claims[0]["command"].endswith(f"--register {folder}")
-    assert main(["figures", "--list", "--register", str(folder)]) == 0
-    assert "figure" not in capsys.readouterr().out
+    assert "figure" not in command("figures", "--list", "--register", folder).out
 
 
 def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
@@ -151,7 +146,7 @@ def test_counterexamples_of_the_folder_are_tried(folder: Path) -> None:
 
 
 def test_a_counterexample_of_a_box_is_stored_and_tried_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Assert that `validate` fails by a stored instance that its own draws do not find, and says that it is stored."""
     monkeypatch.setattr("snapdyn.commands.attack.STARTING", 600.0)  # a busy machine cuts no search
@@ -159,17 +154,16 @@ def test_a_counterexample_of_a_box_is_stored_and_tried_again(
     folder.mkdir()
     (folder / "register.toml").write_text(FOLDER_OF_BOXES)
     (folder / "boxes.py").write_text(FALSE_BOX)
-    arguments = ["--register", str(folder), "--jobs", "1"]
-    assert main(["attack", "product", *arguments, "--minutes", "0.01", "--store", str(stored)]) == 1
-    assert "add the mechanism to this file" in capsys.readouterr().err
+    arguments = ("--register", folder, "--jobs", 1)
+    printed = command("attack", "product", *arguments, "--minutes", 0.01, "--store", stored, code=1)
+    assert "add the mechanism to this file" in printed.err
     (file,) = stored.iterdir()
     entries = json.loads(file.read_text())
     assert entries["instance"] == {"eta": 1.0, "arms": 8}
-    assert main(["validate", "narrow", *arguments]) == 0
+    command("validate", "narrow", *arguments)
     file.write_text(json.dumps(entries | {"instance": {"eta": 0.505, "arms": 5}}))
-    capsys.readouterr()
-    assert main(["validate", "narrow", *arguments, "--format", "json"]) == 1
-    assert "(stored counterexample)" in json.loads(capsys.readouterr().out)["claims"][0]["worst"]
+    printed = command("validate", "narrow", *arguments, "--format", "json", code=1)
+    assert "(stored counterexample)" in json.loads(printed.out)["claims"][0]["worst"]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +190,11 @@ def test_a_fault_is_one_sentence(folder: Path, file: str, old: str, new: str, me
     assert register_in_use() is OURS
 
 
-def test_damaged_files_beside_the_register(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_files_beside_the_register(folder: Path, command: Command) -> None:
     """Assert one sentence for a table of equations with other columns, and for a counterexample that is none."""
     (folder / "equations.csv").write_text("equation,claims\n(1),lemma6\n")
-    assert main(["equations", "--register", str(folder)]) == 2
-    assert "expected the columns equation, statement, claims" in sentence(capsys)
+    said = command("equations", "--register", folder, code=2).err
+    assert "expected the columns equation, statement, claims" in said
     (folder / "counterexamples").mkdir()
     for text in ("{", "[]", '{"name": "x"}', '{"instance": {"eta": "1"}}', '{"instance": []}'):
         (folder / "counterexamples" / "one.json").write_text(text)
@@ -209,33 +203,30 @@ def test_damaged_files_beside_the_register(folder: Path, capsys: pytest.CaptureF
             stored_counterexamples()
 
 
-def test_a_claim_that_raises_stops_no_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claim_that_raises_stops_no_other(folder: Path, command: Command) -> None:
     """Assert a sentence that names claim, error and file, and the verdict of the other claim."""
     text = (folder / "squares.py").read_text().replace("square(p", "(1 / 0 if factor == 2.0 else square)(p", 1)
     (folder / "squares.py").write_text(text)
-    assert main(["validate", "--jobs", "1", "--register", str(folder)]) == 1
-    captured = capsys.readouterr()
-    assert "1 holds" in captured.out
-    assert "claim 'cubes'" in captured.err
-    assert "squares.py" in captured.err
+    printed = command("validate", "--jobs", 1, "--register", folder, code=1)
+    assert "1 holds" in printed.out
+    assert "claim 'cubes'" in printed.err
+    assert "squares.py" in printed.err
 
 
-def test_a_folder_without_a_register(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_register(tmp_path: Path, command: Command) -> None:
     """Assert exit code 2 and one sentence that says where a template is."""
-    assert main(["validate", "--register", str(tmp_path)]) == 2
-    assert "expected a folder with register.toml" in sentence(capsys)
-    with pytest.raises(InputError, match="registers/template"):
-        read_register(tmp_path)
+    said = command("validate", "--register", tmp_path, code=2).err
+    assert "expected a folder with register.toml" in said
+    assert "registers/template" in said
 
 
-def test_a_run_may_use_the_systems_of_a_register(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_may_use_the_systems_of_a_register(folder: Path, command: Command) -> None:
     """Assert that --register runs the files of a folder first: its system is a kind of run files."""
     with (folder / "squares.py").open("a") as file:
         file.write("import sympy\nx = sympy.Symbol('x')\n")
         file.write("sd.register(sd.System.from_sympy('DecayOfSquares', {x: 1.0}, {x: -(x**2)}))\n")
     run = folder / "run.toml"
     run.write_text('[system]\nkind = "DecayOfSquares"\n[run]\nfirst = 1.0\nlast = 10.0\n')
-    assert main(["simulate", str(run)]) == 2
-    assert "DecayOfSquares" in sentence(capsys)
-    assert main(["simulate", str(run), "--register", str(folder)]) == 0
+    assert "DecayOfSquares" in command("simulate", run, code=2).err
+    command("simulate", run, "--register", folder)
     assert load_trajectory(folder / "run.nc").observable("x")[-1] == pytest.approx(1 / 11, rel=1e-6)

@@ -23,7 +23,6 @@ def failure(id_: str, text: str) -> dict[str, mp.mpf]:
     (wrong,) = (each for each in CERTIFICATES[id_].wrong if each.text.startswith(text))
     found = prove(wrong, max_boxes=50_000)
     assert found.false_there
-    assert found.failing is not None
     return {name: (mp.mpf(low) + mp.mpf(high)) / 2 for name, (low, high) in found.failing.items()}
 
 

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from snapdyn.core.registry import registries
-from tests.helpers import EXAMPLES
+from tests.helpers import EXAMPLES, restored_registries
 
 
 @pytest.fixture(scope="module")
 def theory(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
     """What the example of the test file's name defines; the registries are restored afterwards."""
-    before = {id(registry): dict(registry) for registry in registries()}
-    yield runpy.run_path(str(EXAMPLES / "theories" / request.path.name.removeprefix("test_")))
-    for registry in registries():
-        registry.restore(before.get(id(registry), registry.own))
+    with restored_registries():
+        yield runpy.run_path(str(EXAMPLES / "theories" / request.path.name.removeprefix("test_")))

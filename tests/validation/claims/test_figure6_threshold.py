@@ -2,61 +2,45 @@
 
 import numpy as np
 import pytest
+from scipy.special import xlogy
 
 from snapdyn.dynamics import syn_medium
 from snapdyn.validation.claims.reproduction import figure6
+from tests.dynamics.dense_reference import Instance, mean_field
+from tests.validation.claims.helpers import dense, shares
 
 Array = np.ndarray
 
 
-def attention(P: Array, z: Array, query: Array) -> Array:
-    """Unit attention vectors, one row per class."""
-    c = np.array([row * np.exp(z[q]) for row, q in zip(P, query, strict=True)])
-    return c / np.linalg.norm(c, axis=1, keepdims=True)
+def accelerated(v: Array, gradient: Array) -> Array:
+    """Velocity with momentum 0.9."""
+    return 0.9 * v + gradient
 
 
-def errors(f: Array, Y: Array, label: Array) -> Array:
-    """e_n - alpha_n over all V outputs."""
-    w = np.exp(f @ Y)
-    return np.eye(Y.shape[1])[label] - w / w.sum(axis=1, keepdims=True)
-
-
-def decoder(f: Array, label: Array, V: int, eta_Y: float, steps: int) -> Array:
-    """Y after steps with momentum 0.9 from zero on fixed attention."""
-    Y, v = np.zeros((f.shape[1], V)), np.zeros((f.shape[1], V))
+def decoder(instance: Instance, z: Array, eta_Y: float, steps: int) -> Array:
+    """Y after steps from zero on fixed attention."""
+    Y = v = np.zeros((instance.num_rows, instance.vocab_size))
     for _ in range(steps):
-        v = 0.9 * v + f.T @ errors(f, Y, label) / len(f)
+        v = accelerated(v, mean_field(instance, Y, z, 1.0, 1.0)[0])
         Y = Y + eta_Y * v
     return Y
 
 
 def entropy(num_queries: int, eta_Y: float, eta_Z: float, steps: int, retrained: bool) -> float:
     """Entropy over distinct tokens after steps; the decoder is retrained at each step, or trained along."""
-    classes = syn_medium(num_queries)
-    P, query, V = classes.P.toarray(), classes.query_index, classes.vocab_size
-    label = classes.next_token
+    instance = dense(syn_medium(num_queries))
+    P = instance.P
     z = v = np.zeros((num_queries, P.shape[1]))
-    Y = u = np.zeros((P.shape[1], V))
+    Y = u = np.zeros((instance.num_rows, instance.vocab_size))
     for k in range(steps):
-        f = attention(P, z, query)
         if retrained:
-            Y = decoder(f, label, V, eta_Y, k)
-        error = errors(f, Y, label)
-        g = error @ Y.T
-        gradient = np.zeros_like(z)
-        for n, q in enumerate(query):
-            # dJ/dz = f o (g - f (f.g)): the norm of f is divided out.
-            gradient[q] += f[n] * (g[n] - f[n] * (f[n] @ g[n])) / len(f)
-        v = 0.9 * v + gradient
-        u = 0.9 * u + f.T @ error / len(f)
+            Y = decoder(instance, z, eta_Y, k)
+        dY, dz, _ = mean_field(instance, Y, z, 1.0, 1.0)
+        v, u = accelerated(v, dz), accelerated(u, dY)
         z, Y = z + eta_Z * v, Y + eta_Y * u
-    found = []
-    for n, q in enumerate(query):
-        own = (P[n] > 0) & ((P > 0).sum(axis=0) == 1)
-        c = P[n, own] * np.exp(z[q, own])
-        c /= c.sum()
-        found.append(-(c * np.log(c)).sum())
-    return float(np.mean(found))
+    distinct = (P > 0).sum(axis=0) == 1
+    c = shares(P * distinct * np.exp(z[instance.query_row]))
+    return float(-xlogy(c, c).sum(axis=1).mean())
 
 
 @pytest.mark.parametrize("num_queries", [1, 3])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from snapdyn import analytic
@@ -12,25 +11,13 @@ from snapdyn.validation.claims.transition import _shared as growth_bounds, theor
 from snapdyn.validation.claims.transition._shared import EqualClasses, Overlap, five_tokens
 from snapdyn.validation.dense_algebra import dense_attention
 from snapdyn.validation.search.instance import Instance
-from tests.dynamics import dense_reference
+from tests.analytic.helpers import integrated_eq_10
+from tests.validation.claims.helpers import dense
 
 
 def overlap(classes: SequenceClasses) -> Overlap:
     """Overlap of symmetric classes with a table."""
     return EqualClasses.of(Instance.of(classes, 1.0, 1.0, 1.0)).overlap
-
-
-def dense_growth(classes: SequenceClasses, eta_Z: float, times: np.ndarray) -> np.ndarray:
-    """ln chi of the dominant token of class 0 under Eq. (10), eta_Y = 1, by dense algebra and scipy: no kernel."""
-    K, M = classes.num_classes, classes.num_tokens
-    arrays = classes.P.toarray(), classes.query, classes.next_token, classes.prior, classes.vocab_size
-
-    def rate(_: float, state: np.ndarray) -> np.ndarray:
-        dz, du = dense_reference.eq_10(dense_reference.Instance(*arrays), state[M:], state[None, :M], 1.0, eta_Z, False)
-        return np.concatenate([dz[0], du])
-
-    solution = solve_ivp(rate, (0, times[-1]), np.zeros(M + K), t_eval=times, rtol=1e-9, atol=1e-14)
-    return 2 * solution.y[dominant_token(classes)]
 
 
 @pytest.mark.parametrize("num_classes", [2, 3, 8])
@@ -67,7 +54,8 @@ def test_five_tokens_are_those_of_the_classes() -> None:
     found, expected = five_tokens(4, 0.3, 100, 0.5), EqualClasses.of(Instance.of(classes, 1.0, 0.5, 1.0))
     t = np.array([1.0, 30.0])
     np.testing.assert_allclose(found.growth(t, "exact"), expected.growth(t, "exact"), rtol=1e-12)
-    np.testing.assert_allclose(found.growth(t, "exact"), dense_growth(classes, 0.5, t), rtol=1e-6)
+    z = integrated_eq_10(dense(classes), t, 1.0, 0.5)[:, dominant_token(classes)]
+    np.testing.assert_allclose(found.growth(t, "exact"), 2 * z, rtol=1e-6)  # ln chi of class 0
     np.testing.assert_allclose(found.overlap, overlap(classes), rtol=1e-12)
     assert five_tokens(10**9, 0.3, 10**15).overlap.x == pytest.approx(found.overlap.x)
 

@@ -134,8 +134,7 @@ def test_winners_and_losers_by_dense_attention() -> None:
 def identical_overlaps(K: int, rho: float, vocab_size: int) -> SequenceClasses:
     """K classes with one common token and a single distinct one each, f_n . f_k = rho."""
     c = math.sqrt(rho / (1 - rho))  # common weight against distinct weight 1: rho = c^2/(1 + c^2)
-    P = np.hstack([np.full((K, 1), c), np.eye(K)]) / (1 + c)
-    return SequenceClasses(P, np.zeros(K, int), vocab_size=vocab_size)
+    return single_common_token(K, 1, c / (1 + c), vocab_size)
 
 
 def test_assumptions_report_what_is_measured() -> None:

@@ -7,39 +7,18 @@ import pytest
 
 from snapdyn import analytic
 from snapdyn.dynamics import SequenceClasses, data_set
+from snapdyn.dynamics.classes.stored_sequences import DataSet
 from snapdyn.validation.claims.sample_classes import equal_classes, three_classes
 from snapdyn.validation.claims.small_data import data_size, spurious_prior, stored_loss
 from snapdyn.validation.claims.small_data._shared import SIZES, stored, three_sequences
 from snapdyn.validation.search.instance import Instance
-
-Array = np.ndarray
-
-
-def gradients(Y: Array, z: Array, P: Array, label: Array, prior: Array) -> tuple[Array, Array, float]:
-    """Ascent directions of Y (M, V) and z (M,) and the loss, one query, from the definition of the model."""
-    c = P * np.exp(z)
-    c /= c.sum(axis=1, keepdims=True)
-    norm = np.linalg.norm(c, axis=1, keepdims=True)
-    f = c / norm
-    w = f @ Y
-    alpha = np.exp(w - w.max(axis=1, keepdims=True))
-    alpha /= alpha.sum(axis=1, keepdims=True)
-    error = -alpha
-    error[np.arange(len(P)), label] += 1.0
-    dY = f.T @ (prior[:, None] * error)
-    g = error @ Y.T
-    # dJ/dz through c, whose norm is divided out: f o (g - f (f.g)).
-    dz = (prior[:, None] * f * (g - f * (f * g).sum(axis=1, keepdims=True))).sum(axis=0)
-    return dY, dz, float(-prior @ np.log(alpha[np.arange(len(P)), label]))
+from tests.dynamics.dense_reference import Instance as Dense, mean_field
+from tests.validation.claims.helpers import Array, dense, shares, trained
 
 
-def trained(data: SequenceClasses, steps: int, eta: float) -> tuple[Array, Array]:
-    """Y and z after plain steps on the expectation over the stored sequences."""
-    P, Y, z = data.P.toarray(), np.zeros((data.num_tokens, data.vocab_size)), np.zeros(data.num_tokens)
-    for _ in range(steps):
-        dY, dz, _ = gradients(Y, z, P, data.next_token, data.prior)
-        Y, z = Y + eta * dY, z + eta * dz
-    return Y, z
+def on_spurious(data: DataSet, z: Array | float = 0.0) -> float:
+    """Mean attention on the spurious tokens at the logits z."""
+    return float(data.prior @ shares(data.P.toarray() * np.exp(z))[:, data.spurious[:, 1]].sum(axis=1))
 
 
 def plain_sequences(classes: SequenceClasses, N: int, T: int, seed: int) -> tuple[Array, Array]:
@@ -53,16 +32,15 @@ def plain_sequences(classes: SequenceClasses, N: int, T: int, seed: int) -> tupl
 def test_early_rates_by_plain_numpy(N: int) -> None:
     """Assert the law of the early sign on sequences that numpy draws: all rise with one per next token alone."""
     P, label = plain_sequences(three_classes(), N, 20, seed=N)
-    prior = np.full(len(P), 1 / len(P))
-    dY, _, _ = gradients(np.zeros((P.shape[1], 50)), np.zeros(P.shape[1]), P, label, prior)
-    _, dz, _ = gradients(1e-6 * dY, np.zeros(P.shape[1]), P, label, prior)
+    instance = Dense(P, np.zeros(len(P), int), label, np.full(len(P), 1 / len(P)), 50)
+    _, (z,) = trained(instance, 2, 1e-3)
     f = P / np.linalg.norm(P, axis=1, keepdims=True)
     signs = []
     for l in np.flatnonzero((P > 0).sum(axis=0) == 1):
         s = int(P[:, l].argmax())
         cosines = np.delete(f @ f[s], s)
         same = np.delete(label, s) == label[s]
-        signs.append((dz[l] > 0, 49 * cosines[same].sum() < cosines[~same].sum()))
+        signs.append((z[l] > 0, 49 * cosines[same].sum() < cosines[~same].sum()))
     assert signs
     assert all(found == law for found, law in signs)
     assert all(found for found, _ in signs) is (N == 1)
@@ -77,13 +55,8 @@ def test_attention_on_spurious_tokens_by_plain_descent() -> None:
         instance = replace(three_sequences(classes), t_end=200.0)
         vars(instance)["classes"] = data = data_set(classes, 3, 20, seed=1)
         found = data_size.growth_of_attention(instance)
-        assert found is not None
-        _, z = trained(data, 4000, 0.05)
-        attention = data.P.toarray() * np.exp(z)
-        attention /= attention.sum(axis=1, keepdims=True)
-        chosen = data.spurious[:, 1]
-        before = data.prior @ data.P.toarray()[:, chosen].sum(axis=1)
-        assert found.value == pytest.approx(data.prior @ attention[:, chosen].sum(axis=1) / before, rel=0.01)
+        _, z = trained(dense(data), 2000, 0.1)
+        assert found.value == pytest.approx(on_spurious(data, z) / on_spurious(data), rel=0.01)
         assert (found.value > 1) is grows
 
 
@@ -92,13 +65,10 @@ def test_exchanged_losses_by_plain_descent() -> None:
     classes = stored_loss.source()
     instance = replace(Instance.of(classes, 1.0, 1.0, 60.0, seq_len=4), number=SIZES.index(5))
     found = stored_loss.exchange(instance)
-    assert found is not None
     data = [stored(instance, seed) for seed in (0, stored_loss.OTHER)]
     np.testing.assert_array_equal(data[0].sequences, [5, 5])
-    runs = [trained(each, 1200, 0.05) for each in data]
-    losses = np.array(
-        [[gradients(*run, each.P.toarray(), each.next_token, each.prior)[2] for each in data] for run in runs]
-    )
+    runs = [trained(dense(each), 1200, 0.05) for each in data]
+    losses = np.array([[mean_field(dense(each), *run, 1.0, 1.0)[2] for each in data] for run in runs])
     own = losses.trace()
     assert found.value == pytest.approx((losses.sum() - 2 * own) / own, rel=0.02)
 
@@ -109,18 +79,13 @@ def test_fresh_sequences_leave_no_attention_on_spurious_tokens() -> None:
     A run scatters by 0.02, the mean of ten by 0.007. Stored sequences raise this attention.
     """
     classes, rng = equal_classes(3, 50), np.random.default_rng(0)
-    Y, z = np.zeros((classes.num_tokens, 50)), np.zeros(classes.num_tokens)
+    Y, z = np.zeros((classes.num_tokens, 50)), np.zeros((1, classes.num_tokens))
     for n in rng.integers(3, size=20_000):
         P = rng.multinomial(20, classes.P.toarray()[n], size=1) / 20
-        dY, dz, _ = gradients(Y, z, P, classes.next_token[[n]], np.ones(1))
-        Y, z = Y + 0.1 * dY, z + 0.1 * dz
-    ratios = []
-    for seed in range(10):
-        data = data_set(classes, 3, 20, seed)
-        before, after = data.P.toarray(), data.P.toarray() * np.exp(z)
-        after /= after.sum(axis=1, keepdims=True)
-        chosen = data.spurious[:, 1]
-        ratios.append(data.prior @ after[:, chosen].sum(axis=1) / (data.prior @ before[:, chosen].sum(axis=1)))
+        dY, dz, _ = mean_field(Dense(P, np.zeros(1, int), classes.next_token[[n]], np.ones(1), 50), Y, z, 0.1, 0.1)
+        Y, z = Y + dY, z + dz
+    sets = [data_set(classes, 3, 20, seed) for seed in range(10)]
+    ratios = [on_spurious(data, z) / on_spurious(data) for data in sets]
     fresh = stored_loss.kept_attention(3, fresh=True)
     assert fresh.value == pytest.approx(np.mean(ratios), abs=0.06)
     assert not fresh.holds
@@ -151,23 +116,13 @@ def test_a_lowered_start_by_plain_descent() -> None:
     ends = []
     for depth in (0.0, 2.0):
         found = spurious_prior.attention(instance, depth)
-        assert found is not None
-        P, start = data.P.toarray(), np.where(is_common, -depth, 0.0)
-        # A start z(0) is a factor exp(z(0)) of P.
-        weights = P * np.exp(start)
-        Y, z = np.zeros((data.num_tokens, data.vocab_size)), np.zeros(data.num_tokens)
-        for _ in range(4000):
-            dY, dz, _ = gradients(Y, z, weights, data.next_token, data.prior)
-            Y, z = Y + 0.05 * dY, z + 0.05 * dz
-        attention = weights * np.exp(z)
-        attention /= attention.sum(axis=1, keepdims=True)
-        ends.append(float(data.prior @ attention[:, data.spurious[:, 1]].sum(axis=1)))
+        start = np.where(is_common, -depth, 0.0)
+        _, z = trained(dense(data, data.P.toarray() * np.exp(start)), 2000, 0.1)
+        ends.append(on_spurious(data, start + z))
         assert found[-1] == pytest.approx(ends[-1], rel=0.01)
     kept = spurious_prior.kept_nats(instance)
-    assert kept is not None
     assert kept.value <= np.log(ends[0] / ends[1]) / 2 + 0.01
     wrong = spurious_prior.kept_nats(instance, lowered="all")
-    assert wrong is not None
     assert not wrong.holds
 
 

@@ -1,30 +1,30 @@
 """Traces of Adam: their clock, curves over them, and fits."""
 
-import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import snapdyn as sd
+from tests.validation.fitting.helpers import TWO_CLASSES, classes_of, trace_of
 from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
-P = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]])
-PRIOR = np.array([0.4, 0.6])
 ETA = 0.01, 0.015
-RECORD = np.unique(np.linspace(20, 300, 16).astype(int))
-CLASSES = sd.SequenceClasses(P, [0, 0], prior=PRIOR, vocab_size=30)
+TRAINING = replace(
+    TWO_CLASSES,
+    eta_Y=ETA[0],
+    eta_Z=ETA[1],
+    batch_size=32,
+    record=np.unique(np.linspace(20, 300, 16).astype(int)),
+    betas=(0.9, 0.999),
+)
+CLASSES = classes_of(TRAINING)
 
 
-def attention(runs: int, batch_size: float, seed: int, seq_len: float = math.inf) -> np.ndarray:
-    """Attention (runs, N, S, M) of Adam in plain numpy."""
-    training = Training(P, np.zeros(2, int), PRIOR, 30, *ETA, 0.0, batch_size, seq_len, RECORD, (0.9, 0.999))
-    return attention_of_runs(training, runs, seed)
-
-
-def trace_of(values: np.ndarray, **settings: object) -> sd.Trace:
-    """The trace of these runs, batch size 32."""
-    return sd.Trace(RECORD, attention=values, **{"batch_size": 32, "optimizer": "adam", "seq_len": math.inf} | settings)
+def adam_trace(attention: np.ndarray, training: Training = TRAINING, **changes: object) -> sd.Trace:
+    """The trace of runs of Adam."""
+    return trace_of(training, attention, **({"optimizer": "adam"} | changes))
 
 
 def test_time_counts_updates() -> None:
@@ -59,23 +59,25 @@ def test_mean_map_is_the_mean_of_training() -> None:
 
     The map of another memory, and the curves of gradient descent, are rejected.
     """
-    values = attention(400, 32, seed=5)
+    values = attention_of_runs(TRAINING, 400, 5)
     mean, error = values.mean(axis=0), 4 * values.std(axis=0) / 20 + 2e-3
     found = [
         sd.compare(
-            trace_of(values[:2], optimizer=rule), CLASSES, *ETA, observables=["attention 1 3"], curves=["mean_map"]
+            adam_trace(values[:2], optimizer=rule), CLASSES, *ETA, observables=["attention 1 3"], curves=["mean_map"]
         )
         for rule in (sd.Adam(), sd.Adam(beta2=0.9))
     ]
-    off = [np.abs(each.theory.sel(step=RECORD).values[0, 0] - mean[:, 1, 3]) / error[:, 1, 3] for each in found]
+    off = [
+        np.abs(each.theory.sel(step=TRAINING.record).values[0, 0] - mean[:, 1, 3]) / error[:, 1, 3] for each in found
+    ]
     assert off[0].max() < 1 < off[1].max()
     with pytest.raises(sd.InputError, match="mean_map"):
-        sd.compare(trace_of(values[:2]), CLASSES, *ETA, curves=["mean_field"])
+        sd.compare(adam_trace(values[:2]), CLASSES, *ETA, curves=["mean_field"])
 
 
 def test_fit_finds_the_rates_and_tells_adam_from_gradient_descent() -> None:
     """Assert intervals that contain the rates of an own program, and a rejection of SGD that names Adam."""
-    trace = trace_of(attention(1, 32, seed=2)[0])
+    trace = adam_trace(attention_of_runs(TRAINING, 1, 2)[0])
     fit = sd.fit(trace, CLASSES)
     assert fit.describes is True
     for name, eta in zip(("eta_Y", "eta_Z"), ETA, strict=True):
@@ -90,7 +92,9 @@ def test_fit_finds_the_rates_and_tells_adam_from_gradient_descent() -> None:
 @pytest.mark.slow
 def test_fit_at_finite_length() -> None:
     """Assert intervals that contain the rates where sequences are finite."""
-    fit = sd.fit(trace_of(attention(4, 32, seed=4, seq_len=64), seq_len=64), CLASSES, eta_Y=ETA[0], eta_Z=ETA[1])
+    training = replace(TRAINING, seq_len=64)
+    trace = adam_trace(attention_of_runs(training, 4, 4), training)
+    fit = sd.fit(trace, CLASSES, eta_Y=ETA[0], eta_Z=ETA[1])
     for name, eta in zip(("eta_Y", "eta_Z"), ETA, strict=True):
         assert abs(fit.estimates[name] - eta) < 4 * fit.standard_errors[name]
     assert fit.describes is True

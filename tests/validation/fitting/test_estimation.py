@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,8 +22,9 @@ from snapdyn.dynamics import (
 )
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.figures.plotting import plot
-from snapdyn.validation import Fit, IdentifiabilityWarning, fit
+from snapdyn.validation import IdentifiabilityWarning, fit
 from tests.helpers import ROOT
+from tests.validation.fitting.helpers import TWO_CLASSES, classes_of, trace_of
 from tests.validation.fitting.own_sgd import Training, attention_of_runs
 
 CLASSES = SequenceClasses([[0.3, 0.7, 0.0], [0.5, 0.0, 0.5]], query=[0, 0], prior=[0.35, 0.65])
@@ -32,25 +34,17 @@ STILL = np.repeat(CLASSES.P.toarray()[None], RECORD.size, axis=0)
 TORCH = SequenceClasses([[0.3, 0.45, 0.25, 0, 0], [0.4, 0, 0, 0.4, 0.2]], query=[0, 0], vocab_size=20)
 
 
-def ensemble(runs: int, batch_size: int, seed: int = 0, classes: SequenceClasses = CLASSES) -> Floats:
-    """Attention (runs, N, S, M) of SGD on infinite sequences by a program of its own, many seeds at once."""
-    P, query, V = classes.P.toarray(), classes.query, classes.vocab_size
-    training = Training(P, query, classes.prior, V, ETA_Y, ETA_Z, 0.0, batch_size, math.inf, RECORD)
-    return attention_of_runs(training, runs, seed)
-
-
-def covers(result: Fit, truth: dict[str, float]) -> list[bool]:
-    """Whether the 90 % intervals contain the truth."""
-    intervals = result.interval(0.9)
-    return [intervals[name][0] <= value <= intervals[name][1] for name, value in truth.items()]
+TRAINING = Training(CLASSES.P.toarray(), CLASSES.query, CLASSES.prior, 3, ETA_Y, ETA_Z, 0.0, 32, math.inf, RECORD)
+TRUTH = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
 
 
 def test_curves_that_were_not_recorded_are_named() -> None:
     """Assert the sentence for a trace of one class of two, and that the fit of a whole trace has none."""
-    attention, rates = ensemble(1, batch_size=2000)[0], {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    assert fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates).recorded == []
+    training = replace(TRAINING, batch_size=2000)
+    (attention,) = attention_of_runs(training, 1, 0)
+    assert fit(trace_of(training, attention), CLASSES, **TRUTH).recorded == []
     attention[:, 1] = np.nan
-    result = str(fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **rates))
+    result = str(fit(trace_of(training, attention), CLASSES, **TRUTH))
     assert result.endswith(
         "2 of 4 curves were recorded: the trace has no value of attention of class 1 to token 0, attention of class 1 "
         "to token 2"
@@ -59,45 +53,15 @@ def test_curves_that_were_not_recorded_are_named() -> None:
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
-def test_intervals_contain_the_truth_as_often_as_they_say() -> None:
-    """Assert that of 20 intervals of 90 % at least 69.9 % contain each rate: 3 binomial standard deviations.
-
-    The test of the residuals rejects at most 4 of 20 at the level 0.05 (expected: 1, and 3 standard deviations).
-    """
-    truth, covered, rejected = {"eta_Y": ETA_Y, "eta_Z": ETA_Z}, [], 0
-    for attention in ensemble(20, batch_size=2000):
-        result = fit(Trace(RECORD, attention, batch_size=2000, seq_len=math.inf), CLASSES, **truth)
-        covered.append(covers(result, truth))
-        rejected += not result.describes
-    share = np.mean(covered, axis=0)
-    assert (share > 0.9 - 3 * np.sqrt(0.09 / 20)).all(), share
-    assert rejected <= 4
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
-@pytest.mark.parametrize(("eta", "batch_size"), [(0.005, 1), (0.02, 64)])
-def test_sgd_is_described_and_adam_is_not(eta: float, batch_size: int) -> None:
-    """Assert the verdict of the residual test on runs of both optimisers at the same settings.
-
-    Nor does Eq. (10) with the modified decoder describe SGD, whatever its rates (finding F4).
-    """
-    record = np.unique(np.geomspace(40, 1200, 25).astype(int))
-    sgd_trace, adam_trace = (
-        Trace(
-            record,
-            sgd(TORCH, eta, eta, 1200, batch_size=batch_size, optimizer=optimizer, record=record).attention,
-            batch_size=batch_size,
-            seq_len=math.inf,
-        )
-        for optimizer in ("sgd", "adam")
-    )
-    result = fit(sgd_trace, TORCH)
+def test_the_modified_decoder_describes_no_sgd() -> None:
+    """Assert that the mean field describes SGD, and Eq. (10) with the modified decoder does not (finding F4)."""
+    record, eta = np.unique(np.geomspace(40, 1200, 25).astype(int)), 0.02
+    run = sgd(TORCH, eta, eta, 1200, batch_size=64, record=record)
+    trace = Trace(record, run.attention, batch_size=64, seq_len=math.inf)
+    result = fit(trace, TORCH)
     assert result.describes is True
     assert abs(result.estimates["eta_Y"] / eta - 1) < 0.1
-    assert fit(adam_trace, TORCH).describes is False
-    if batch_size == 64:
-        assert fit(sgd_trace, TORCH, system=ModifiedDecoder, eta_Y=eta, eta_Z=eta).describes is False
+    assert fit(trace, TORCH, system=ModifiedDecoder, eta_Y=eta, eta_Z=eta).describes is False
 
 
 @pytest.mark.slow
@@ -206,7 +170,7 @@ def test_ctrl_c_ends_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("snapdyn.validation.fitting.theories.sgd", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(Trace(RECORD, ensemble(1, 8), batch_size=8, seq_len=math.inf), CLASSES, eta_Y=ETA_Y, eta_Z=ETA_Z)
+        fit(trace_of(TRAINING, attention_of_runs(TRAINING, 1, 0)), CLASSES, **TRUTH)
 
 
 @pytest.mark.long
@@ -217,14 +181,11 @@ def test_short_sequences_are_simulated() -> None:
     The theory of infinitely long sequences describes them nowhere. (It is "not testable": at the rates that come
     closest, 70 times too high, its steps are noise.)
     """
-    P = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]])
-    query, prior = np.zeros(2, int), np.full(2, 0.5)
-    training = Training(P, query, prior, 30, 0.2, 0.1, 0.0, 32, 20, np.arange(20, 401, 20))
-    trace = Trace(training.record, attention_of_runs(training, 4, 1), batch_size=32, seq_len=20)
-    classes = SequenceClasses(P, query, vocab_size=30)
-    assert abs(fit(trace, classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
-    shorter = Trace(training.record, trace.attention, batch_size=32, seq_len=math.inf)
-    assert not fit(shorter, classes).describes
+    P, prior = np.array([[0.3, 0.5, 0.2, 0, 0], [0.3, 0, 0, 0.4, 0.3]]), np.full(2, 0.5)
+    training = Training(P, np.zeros(2, int), prior, 30, 0.2, 0.1, 0.0, 32, 20, np.arange(20, 401, 20))
+    attention, classes = attention_of_runs(training, 4, 1), classes_of(training)
+    assert abs(fit(trace_of(training, attention), classes).estimates["eta_Y"] / 0.2 - 1) < 0.1
+    assert not fit(trace_of(training, attention, seq_len=math.inf), classes).describes
 
 
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
@@ -243,17 +204,13 @@ def test_a_start_far_off_is_told(trace: Trace) -> None:
     assert abs(found.estimates["clock"] / 0.1 - 1) < 0.02
 
 
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 @pytest.mark.parametrize("mu", [0.8, pytest.param(0.99, marks=pytest.mark.long)])
 def test_momentum_does_not_bias_the_estimates(mu: float) -> None:
     """Assert rates to 1e-4 from descent with velocity and without noise, where the flow errs by 2 to 40 %."""
-    P, prior = np.array([[0.35, 0.4, 0.25, 0, 0], [0.15, 0, 0, 0.6, 0.25]]), np.array([0.4, 0.6])
-    record = np.arange(10, 601, 30)
-    training = Training(P, np.zeros(2, int), prior, 30, 0.02, 0.03, mu, math.inf, math.inf, record)
+    training = replace(TWO_CLASSES, momentum=mu)
     (curves,) = attention_of_runs(training, 1, 0)
-    trace = Trace(record, attention=curves, clock="updates", batch_size=5000, momentum=mu, seq_len=math.inf)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IdentifiabilityWarning)
-        found = fit(trace, SequenceClasses(P, [0, 0], prior=prior, vocab_size=30))
+    found = fit(trace_of(training, curves, batch_size=5000), classes_of(training))
     assert found.estimates == pytest.approx({"eta_Y": 0.02, "eta_Z": 0.03}, rel=1e-4)
     assert found.describes
 
@@ -323,21 +280,19 @@ def test_a_loss_that_no_rates_give_gets_an_answer(steps: Floats, loss: Floats) -
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_more_records_see_more_and_every_value_counts() -> None:
     """Assert the misfit that is noticed with 6, 11, 31 records and with blanks, and estimates beside the truth."""
-    record = np.linspace(40, 1000, 31).astype(int)
-    training = Training(CLASSES.P.toarray(), CLASSES.query, CLASSES.prior, 3, ETA_Y, ETA_Z, 0.0, 32, math.inf, record)
-    attention, start = attention_of_runs(training, 4, 1), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
-    found = []
+    training = replace(TRAINING, record=np.linspace(40, 1000, 31).astype(int))
+    attention, found = attention_of_runs(training, 4, 1), []
     for every in (6, 3, 1):
-        trace = Trace(record[::every], attention[:, ::every], batch_size=32, seq_len=math.inf)
-        found.append(fit(trace, CLASSES, **start).visible_misfit)
+        trace = trace_of(replace(training, record=training.record[::every]), attention[:, ::every])
+        found.append(fit(trace, CLASSES, **TRUTH).visible_misfit)
     assert found[2] < found[1] < found[0] < 0.1
     blank = attention.copy()
     blank[1:, 3:8], blank[0, 20:], blank[2, 4:, 0] = np.nan, np.nan, np.nan  # records, the end of a run, a class
-    result = fit(Trace(record, blank, batch_size=32, seq_len=math.inf), CLASSES, **start)
+    result = fit(trace_of(training, blank), CLASSES, **TRUTH)
     assert result.describes
     assert found[2] < result.visible_misfit
     assert result.t.size == 31
-    for name, value in start.items():
+    for name, value in TRUTH.items():
         assert abs(result.estimates[name] - value) < 3 * result.standard_errors[name]
 
 
@@ -345,7 +300,7 @@ def test_more_records_see_more_and_every_value_counts() -> None:
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_a_bump_of_a_tenth_is_rejected() -> None:
     """Assert that a smooth misfit of 10 % of the change is rejected at 8 records of 16 seeds, and the trace is not."""
-    attention, start = ensemble(16, batch_size=32), {"eta_Y": ETA_Y, "eta_Z": ETA_Z}
+    attention = attention_of_runs(TRAINING, 16, 0)
     P = CLASSES.P.toarray()
     change = np.where(
         P > 0, np.log(attention.mean(axis=0)[-1] / np.where(P > 0, P, 1), where=P > 0, out=np.zeros_like(P)), 0
@@ -354,70 +309,61 @@ def test_a_bump_of_a_tenth_is_rejected() -> None:
     moved = attention * np.exp(bump)
     moved /= moved.sum(axis=-1, keepdims=True)
     for values, described in ((attention, True), (moved, False)):
-        trace = Trace(RECORD, values, batch_size=32, seq_len=math.inf)
-        assert fit(trace, CLASSES, **start).describes is described
+        assert fit(trace_of(TRAINING, values), CLASSES, **TRUTH).describes is described
 
 
-U, K = sympy.symbols("u k")
+U, K, B = sympy.symbols("u k b")
 OWN_TIMES = np.linspace(0.0, 4.0, 21)
+DECAY = {U: 1.0}, {U: -K * U}, {K: 1.0, B: 1.0}
 
 
 def own_run(parameters: dict[str, float], seed: int) -> dict[str, Floats]:
-    """u and its square of u' = -k u, with noise."""
-    rng, u = np.random.default_rng(seed), np.exp(-parameters["k"] * OWN_TIMES)
-    return {"u": u + 0.02 * rng.normal(size=u.size), "square": u**2 + 0.01 * rng.normal(size=u.size)}
+    """u times 1e9 and its square of u' = -k u, with noise."""
+    noise, u = np.random.default_rng(seed).normal(size=(2, 21)), np.exp(-parameters["k"] * OWN_TIMES)
+    return {"large": 1e9 * (u + 0.02 * noise[0]), "square": u**2 + 0.01 * noise[1]}
+
+
+def own_trace(misfit: float = 0.0, seeds: int = 8) -> Trace:
+    """Runs at k = 0.7, with a wave in the small observable."""
+    runs = [own_run({"k": 0.7}, seed) for seed in range(seeds)]
+    wave = {"large": 0.0, "square": misfit * np.sin(OWN_TIMES)}
+    return Trace(OWN_TIMES, observables={name: [run[name] + wave[name] for run in runs] for name in wave})
+
+
+@pytest.fixture(scope="module")
+def decay() -> System:
+    """u' = -k u, and a parameter without a role."""
+    return System.from_sympy("Decay", *DECAY, observables={"large": 1e9 * U, "square": U**2})
 
 
 @pytest.mark.parametrize("errors", ["seeds", own_run])
-def test_an_own_system_is_fitted(errors: Any) -> None:
-    """Assert k of a decay from eight seeds, by their scatter and by a process, and the rejection of another curve."""
-    decay = System.from_sympy("Decay", {U: 1.0}, {U: -K * U}, {K: 1.0}, observables={"square": U**2})
-    runs = [own_run({"k": 0.7}, seed) for seed in range(8)]
-    values = {name: np.array([run[name] for run in runs]) for name in ("u", "square")}
-    result = fit(Trace(OWN_TIMES, observables=values), decay, free="k", errors=errors)
+def test_an_own_system_is_fitted(errors: Any, decay: System) -> None:
+    """Assert k from eight seeds, by their scatter and by a process, and the rejection of another curve.
+
+    The curve differs in an observable 10^9 times smaller than the other one.
+    """
+    result = fit(own_trace(), decay, free="k", errors=errors)
     assert result.describes
     assert result.errors == ("seeds" if errors == "seeds" else "simulation")
     assert abs(result.estimates["k"] - 0.7) < 4 * result.standard_errors["k"] < 0.02
-    wrong = {name: each + 0.05 * np.sin(OWN_TIMES) for name, each in values.items()}
-    assert fit(Trace(OWN_TIMES, observables=wrong), decay, free="k", errors=errors).describes is False
-    with pytest.raises(InputError, match="a parameter of Decay to be one of k, received 'q'"):
-        fit(Trace(OWN_TIMES, observables=values), decay, free="q")
-    with pytest.raises(InputError, match="number of seeds"):
-        fit(Trace(OWN_TIMES, observables=own_run({"k": 0.7}, 0)), decay, free="k")
+    assert fit(own_trace(0.05), decay, free="k", errors=errors).describes is False
 
 
-def test_observables_of_any_size_count_and_parameters_that_play_no_role_are_named() -> None:
-    """Assert the rejection of a small observable beside one 10^9 times larger, and one sentence for each misuse."""
-    b = sympy.Symbol("b")
-    system = System.from_sympy(
-        "Two", {U: 1.0}, {U: -K * U}, {K: 0.7, b: 1.0}, observables={"large": 1e9 * U, "small": 1.0 * U}
-    )
-
-    def process(parameters: dict[str, float], seed: int) -> dict[str, Floats]:
-        noise, u = 1e-4 * np.random.default_rng(seed).normal(size=(2, 21)), np.exp(-parameters["k"] * OWN_TIMES)
-        return {"large": 1e9 * (u + noise[0]), "small": u + noise[1]}
-
-    values = process({"k": 0.7}, 1)
-    assert fit(Trace(OWN_TIMES, observables=values), system, free="k", errors=process).describes
-    for errors, seeds in ((process, 1), ("seeds", 8)):
-        runs = [process({"k": 0.7}, seed) for seed in range(seeds)]
-        trace = Trace(
-            OWN_TIMES,
-            observables={
-                "large": [run["large"] for run in runs],
-                "small": [run["small"] + 0.01 * np.sin(OWN_TIMES) for run in runs],
-            },
-        )
-        assert fit(trace, system, free="k", errors=errors).describes is False
-    trace = Trace(OWN_TIMES, observables=process({"k": 0.7}, 1))
-    for options, sentence in (
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"free": "q"}, "a parameter of Decay to be one of k, b, received 'q'"),
+        ({"errors": "seeds"}, "number of seeds"),
         ({"free": ("k", "b")}, "depends on b"),
         ({"free": 5}, "at least 1 entry"),
-        ({"free": "k", "eta_Y": 1.0}, "no eta_Y beside an own system"),
-        ({"free": "k", "errors": lambda *_: {"large": OWN_TIMES, "small": np.nan * OWN_TIMES}}, "small of the process"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            fit(trace, system, **({"errors": process} | options))
+        ({"eta_Y": 1.0}, "no eta_Y beside an own system"),
+        ({"errors": lambda *_: {"large": OWN_TIMES, "square": np.nan * OWN_TIMES}}, "square of the process"),
+    ],
+)
+def test_misuse_of_an_own_system_is_named(options: dict[str, Any], sentence: str, decay: System) -> None:
+    """Assert one sentence for each."""
+    with pytest.raises(InputError, match=sentence):
+        fit(own_trace(seeds=1), decay, **({"free": "k", "errors": own_run} | options))
 
 
 def test_training_without_noise_is_described() -> None:

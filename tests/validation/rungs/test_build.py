@@ -55,7 +55,6 @@ def test_the_true_ladder_breaks_only_where_theory_says() -> None:
     """Assert that at V = K, where V E' is small, only the leading beta breaks (its gap is 1/(1 + V E')), and why."""
     assert _names(whole()) == [LEADING]
     first = whole().first_break()
-    assert first is not None
     assert (first.finer, first.tolerance) == (EXACT, 0.1)
     assert "1/V" in first.why
     assert whole().first_break(100.0) is None
@@ -85,7 +84,6 @@ def test_a_wrong_rung_is_named(case: str) -> None:
     """Assert that a wrong theory in the place of a rung makes that rung the first break."""
     name, runs = WRONG[case]
     broken = whole().with_rung(name, *runs()).first_break()
-    assert broken is not None
     assert broken.rung == name
 
 

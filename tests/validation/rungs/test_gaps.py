@@ -28,7 +28,6 @@ def test_gap_is_the_largest_difference_over_the_farthest_move() -> None:
     assert float(z.scale) == 2
     assert z.resolved.values == pytest.approx(z.gap.values)
     first = pair.first_break(0.3)
-    assert first is not None
     assert (first.rung, first.t) == ("b", 2.0)
 
 

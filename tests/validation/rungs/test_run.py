@@ -9,7 +9,6 @@ from snapdyn.dynamics import (
     FiniteLengthMeanField,
     FrozenDecoder,
     ModifiedDecoder,
-    SequenceClasses,
     integrate,
     sgd,
 )
@@ -24,7 +23,6 @@ from snapdyn.validation.rungs.run import (
     ORBIT,
     RUNGS,
     SGD,
-    NotApplicable,
     run_on_rung,
     runs_on_rung,
 )
@@ -32,7 +30,6 @@ from tests.validation.rungs.helpers import CLASSES
 
 START = np.linspace(0.0, 0.3, CLASSES.num_tokens)[None]
 TIMES = [1.0, 30.0]
-SHARED = SequenceClasses([[0.5, 0.5, 0], [0.2, 0, 0.8]], [0, 0], next_token=[1, 1], vocab_size=4)
 FLOWS = {
     FINITE_LENGTH: FiniteLengthMeanField(CLASSES, 0.5, 0.1, 1000, z_initial=START),
     LEADING: ModifiedDecoder(CLASSES, 0.5, 0.1, beta="leading", z_initial=START),
@@ -74,13 +71,9 @@ def test_the_orbit_has_the_loss_of_lemma_6_and_the_logits_of_its_beta() -> None:
 
 
 def test_errors_name_the_rung_the_classes_and_the_end_of_a_run() -> None:
-    """Assert the sentences for an unknown rung, classes without the rung, and a run that stopped early."""
+    """Assert the sentences for an unknown rung, and a run that stopped early."""
     with pytest.raises(InputError, match="did you mean 'mean field'"):
         run_on_rung("meanfield", CLASSES, 0.5, 0.1, TIMES)
-    with pytest.raises(NotApplicable, match="next token"):
-        run_on_rung(EXACT, SHARED, 0.5, 0.1, TIMES)
-    with pytest.raises(NotApplicable, match="one common token"):
-        run_on_rung(ORBIT, SHARED, 0.5, 0.1, TIMES)
     with pytest.raises(RuntimeError, match="evaluations"):
         run_on_rung(MEAN_FIELD, CLASSES, 0.5, 0.1, [1e4], most_evaluations=20)
     assert set(FLOWS) < set(RUNGS)

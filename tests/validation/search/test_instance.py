@@ -1,23 +1,27 @@
 """Instances as plain data."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from snapdyn.core import memory
 from snapdyn.core.errors import InputError
-from snapdyn.dynamics import single_common_token
+from snapdyn.dynamics import Adam, SignDescent, single_common_token
 from snapdyn.validation.search.family import Family
 from snapdyn.validation.search.instance import Instance
 
 
 def test_instances_keep_every_bit_in_json() -> None:
-    """Assert that an instance comes back from its text bit by bit."""
-    instance = Family("any", "any", uniform=False).draw(11, 3)
+    """Assert that an instance comes back from its text bit by bit, with its rules of descent."""
+    rules = Adam(beta2=0.9), SignDescent()
+    instance = replace(Family("any", "any", uniform=False).draw(11, 3), optimizer=rules)
     back = Instance.from_dict(json.loads(json.dumps(instance.to_dict())))
     assert back.to_dict() == instance.to_dict()
     np.testing.assert_array_equal(back.P, instance.P)
+    assert back.rules == instance.rules == rules
+    assert replace(instance, optimizer="sgd").rules is None
 
 
 def test_an_instance_is_plain_data() -> None:
