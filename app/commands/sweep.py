@@ -35,13 +35,15 @@ def sweep(
     from snapdyn.experiments.sweep.cells import dataset_of
     from snapdyn.experiments.sweep.execution import run_sweep
     from snapdyn.experiments.sweep.files import read_sweep
-    from snapdyn.figures.heat_maps import diagram
+    from snapdyn.figures.heat_maps import WIDTH, diagram
+    from snapdyn.figures.style import figure_width
 
     described = read_sweep(file)
     phase = described.phase
     if phase is not None:
         without_values = dataset_of(described, [None] * math.prod(described.design.shape), {})
         diagram(without_values, phase.x, phase.y, phase.variable)
+        figure_width(phase.width, phase.style, WIDTH)  # refuses a wrong one now, and not after the run
     with progress_bar("cells") as update:
         result = run_sweep(described, out, jobs, scheduler, update, say)
     show_sweep(result)

@@ -57,6 +57,7 @@ def test_examples(example: Path, tmp_path: Path) -> None:
         ('[system]\nkind = "MeanField"\neta_Y = 1.0', "", "received none; this section says what a cell runs"),
         ("[sweep]", PHASE.replace('"num_classes"', '"eta_Z"') + "[sweep]", "received eta_Z twice"),
         ("classes.num_classes = [2, 3, 25]", PHASE, "expected y to be one of eta_Z"),
+        ("[sweep]", PHASE + 'style = "neurip"\n[sweep]', "neurips"),
         ("[2, 3, 25]", "[2]\n" + PHASE, "expected y to be one of eta_Z"),
         ("[sweep]", PHASE + '[sweep]\n"system.eta_Y" = [1.0, 2.0]', "received also eta_Y"),
     ],
