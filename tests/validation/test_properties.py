@@ -30,7 +30,7 @@ def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
 
 
 def test_shared_conditions_on_known_instances() -> None:
-    from snapdyn.validation.claims import _shared as known
+    from snapdyn.validation.claims import language as known
 
     case = instance()
     E = float(case.P[0] @ case.P[1] / np.linalg.norm(case.P[0]) / np.linalg.norm(case.P[1]))
