@@ -30,11 +30,10 @@ from snapdyn.dynamics.training.explicit_steps import descend, descend_samples
 from snapdyn.dynamics.training.steps import momentum_clock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import attention_observables, decoder_observables
-from snapdyn.validation.rungs.gaps import FLOW, STOCHASTIC, Ladder, Rung
+from snapdyn.validation.rungs.gaps import DESCENT, FLOW, STOCHASTIC, Ladder, Rung
 from snapdyn.validation.rungs.run import (
     BRANCHES,
     CLOSED,
-    DESCENT,
     EXACT,
     FINITE_T,
     LEADING,

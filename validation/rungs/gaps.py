@@ -15,13 +15,12 @@ from snapdyn.core.prose import html_table
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
 from snapdyn.validation.phases import attention_observables
-from snapdyn.validation.rungs.run import DESCENT
 from snapdyn.validation.statistics import DECISIVE, Fit, spread, standard_error
 
 if TYPE_CHECKING:
     import xarray
 
-STOCHASTIC, FLOW = "stochastic", "flow"
+STOCHASTIC, DESCENT, FLOW = "stochastic", "descent", "flow"
 MEAN = "mean"  # of the seeds of the stochastic rung
 # Probability that the noise of the seeds alone makes any component of one observable break a tolerance.
 SIGNIFICANCE = 0.01

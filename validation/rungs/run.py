@@ -22,8 +22,9 @@ from snapdyn.dynamics.systems.single_common_token import SingleCommonToken
 from snapdyn.dynamics.training.descent import sgd
 from snapdyn.dynamics.training.steps import TraceClock
 from snapdyn.dynamics.trajectories.trajectory import Trajectory
+from snapdyn.validation.rungs.gaps import DESCENT
 
-FINITE_T, SGD, DESCENT, MEAN_FIELD, CLOSED = "finite T", "SGD", "descent", "mean field", "closed form"
+FINITE_T, SGD, MEAN_FIELD, CLOSED = "finite T", "SGD", "mean field", "closed form"
 EXACT, LEADING, ORBIT, REDUCED = "exact beta", "leading beta", "orbit", "single common token"
 ORIGINAL, MODIFIED = "original flow", "modified flow"
 FINITE_LENGTH = "finite length"
