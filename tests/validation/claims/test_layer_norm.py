@@ -108,3 +108,51 @@ def test_a_common_token_falls_as_long_as_classes_overlap_above_the_mean() -> Non
     found = layer_norm.largest_rise(leaving)
     assert found is not None
     assert found.value > 0.03
+
+
+def early_misses(M: int, epsilon: float | None) -> float:
+    """Largest |ratio - 1| of early rates over c_l^2 of three distinct tokens, by hand; classes of `layer_norm.over`."""
+    c, V, others = np.array([0.4, 0.2, 0.1]), 60, 2 * 0.3**2
+    square = 0.3**2 + c @ c
+    if epsilon is None:
+        law = 1 / M + (c - 1 / M) * (0.3**2 - 1 / M) / (square - 1 / M)
+    else:
+        law = others * (c + M * epsilon) - M * epsilon * (V - 1) * (square - c)
+    ratio = law / c
+    return float(np.abs(ratio / ratio[0] - 1.0).max())
+
+
+@pytest.mark.parametrize(
+    ("M", "epsilon", "early", "growth"),
+    [
+        (10, None, 3.7, -1.04),
+        (100, None, 0.18, -0.18),
+        (1000, None, 0.018, -0.019),
+        (10_000, None, 0.0018, -0.0019),
+        (10, 1e-5, 0.072, 0.0095),
+        (100, 1e-5, 0.67, 0.095),
+        (1000, 1e-5, 4.0, 0.95),
+        (10_000, 1e-5, 7.7, 9.42),
+    ],
+)
+def test_numbers_of_the_table_on_the_page(M: int, epsilon: float | None, early: float, growth: float) -> None:
+    """Assert rows Theorem 3 and 4 of docs/theory/heads_and_layer_norm.md; early rates also by the law by hand."""
+    drift, P = layer_norm.early_drift(layer_norm.over(M), epsilon)
+    ratio = drift[1:4] / P[1:4] ** 2
+    found = np.abs(ratio / ratio[0] - 1.0).max()
+    assert found == pytest.approx(early_misses(M, epsilon), rel=1e-4)
+    assert found == pytest.approx(early, rel=0.03)
+    assert layer_norm.growth_gap((M, epsilon)).value == pytest.approx(abs(growth), rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("M", "epsilon", "order", "rarest_rises"), [(10, None, False, True), (20, None, True, True),
+                                               (100, 1e-5, True, True), (1000, 1e-5, True, False)]
+)  # fmt: skip
+def test_scanning_on_the_page(M: int, epsilon: float | None, order: bool, rarest_rises: bool) -> None:
+    """Assert row "scanning": gains of distinct tokens to t0' = K ln V/eta_Y, the most frequent one first."""
+    instance = replace(layer_norm.over(M), t_end=3 * np.log(60))
+    paths = layer_norm.attention_logits(instance, epsilon)
+    gains = paths[-1, 0, 1:4] - paths[0, 0, 1:4]
+    assert bool((np.diff(gains) < 0).all()) is order
+    assert bool(gains[2] > 0) is rarest_rises
