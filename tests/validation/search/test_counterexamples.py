@@ -21,6 +21,7 @@ STORED = {
     "snapping-small-vocabulary": 0,
     "snapping-priors": 0,
     "snapping-strong-overlap": 1,
+    "theorem2a-finite-priors": 6,
     "theorem2a-late": 0,
     "theorem2a-memory": 0,
     "theorem2a-priors": 1,

@@ -199,10 +199,12 @@ def error_at(clock: Callable[[Floats], float]) -> Callable[[Instance], Measured]
     largest eigenvalue lambda of H is about 1 or less.
     """
 
-    def measure(instance: Instance) -> Measured:
+    def measure(instance: Instance) -> Measured | None:
         N, m = updates_of(instance), multipliers("warm-up, stable, decay", updates_of(instance))
         rates = instance.setting
         start, end = run_on_rung(DESCENT, *rates, [0, N], momentum=instance.momentum, schedule=m).loss
+        if start == end:  # it falls by less than rounding
+            return None
         error, rounding = error_of_fall(instance, clock(m), start, end)
         allowed = max(rates[1:]) * (m**2).sum() / m.sum()
         return Measured(error / allowed, at_most=1.0, error=(rounding + 1e-9) / allowed)

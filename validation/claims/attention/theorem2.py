@@ -95,8 +95,8 @@ THEOREM2A = Claim(
     conditions=(
         "Eq. (10): for all k and n, sum_{j != k, n} f_k.f_j max(1, p_j/p_k) <= 1 (equal priors: |lambda_1(E)| <= "
         "1/sqrt(K-2) is enough), or a single common token",
-        "mean field: T infinite, or overlaps that outweigh the counts twice (early-sign); the memory, by linear "
-        "response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 is enough, however small",
+        "mean field: T infinite, or overlaps that outweigh the counts twice (early-sign) at the start and at the end; "
+        "the memory, by linear response, is less than xi_n; no bound on (eta_Z/eta_Y) (V h)^2 is enough, however small",
         "one class per next token",
     ),
     conclusion=(
@@ -165,6 +165,7 @@ THEOREM2A = Claim(
                     FLOWS, name="finite sequences", seq_len=(10, 10**9), vocab_size=(2, 10**6), horizon=(1e-2, 1e4)
                 ),
                 controls={"wrong theory: T infinite": at_infinite_length},
+                beyond={"a class 100 times as frequent": load("theorem2a-finite-priors").instance},
                 evaluations=(40, 1000),
             ),
             name="the same for finite sequences",
