@@ -191,7 +191,7 @@ OF_SCHEDULES = (
 )
 
 
-def error_at(clock: Callable[[Floats], float]) -> Callable[[Instance], Measured]:
+def error_at(clock: Callable[[Floats], float]) -> Measure:
     """Relative error of the fall of the loss, on the flow at clock(m) against descent, over max(eta) sum m^2/sum m.
 
     A step eta m of descent falls by eta m |g|^2 - (eta m)^2 gHg/2, the flow by eta m |g|^2 - (eta m)^2 gHg, with the
@@ -251,7 +251,9 @@ def schedule_map(level: str) -> Map:
 
     m = multipliers("warm-up, stable, decay", 1000)
     line = Picture.line("mu = max(eta) sum m^2/sum m", rates, rates * (m**2).sum() / m.sum())
-    grid = Grid({"momentum": momenta, "eta": rates}, instance, lambda at: error_of_sum(at).value)
+    grid = Grid(
+        {"momentum": momenta, "eta": rates}, instance, lambda at: found.value if (found := error_of_sum(at)) else None
+    )
     return Map.over("t = sum m with momentum", ("eta", "mu"), "error over its bound", grid, 1.0, [line])
 
 
