@@ -161,7 +161,7 @@ def compute_curves(settings: Settings | OwnSettings, n: int = 0, num_times: int 
             attention_modified = _attention(_of_class(theory), n, groups)
             gamma_modified = np.asarray(analytic.gamma(prior * t, s.eta_Y, V, 1))
         except InputError as error:
-            note = f"The modified decoder does not cover these classes, so its dashed lines are left out: {error}"
+            note = f"{note} The modified decoder has no curves here, so its dashed lines are left out: {error}".strip()
     gain = np.array([nothing, nothing])
     if others:
         at_start = (probability[dominant] / probability[others[0]]) ** 2 - 1

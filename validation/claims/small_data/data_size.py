@@ -139,7 +139,8 @@ CLAIM = Claim(
         "tokens are rare the number first grows: doubling the data multiplies it by {rare common tokens:.2g}. The "
         "attention at z = 0 never grows. It is not the size of the data that lets training suppress them: with two or "
         "more sequences per next token and really distinct tokens, attention on spurious tokens stays below 1.1 times "
-        "its start. Without distinct tokens it grows {no distinct tokens:.2g} times."
+        "its start. Without distinct tokens it grows {no distinct tokens:.2g} times. Not so everywhere: an attack "
+        "found 1.35 in place of 1.1."
     ),
     expected="conditional",
     properties=(

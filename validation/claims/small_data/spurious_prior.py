@@ -164,7 +164,7 @@ CLAIM = Claim(
         "1 nat:.1f} sequences per class would, two nats as {sequences for 2 nats:.1f}, at eta_Y t = 1000. By the "
         "closed form four nats do as much as about 70 sequences: rare tokens stay spurious long, so the number of "
         "sequences grows faster than the nats. Since the tokens fall from a zero start too, the effect of the nats "
-        "shrinks with time."
+        "shrinks with time. Not so everywhere: an attack found 1.68 in place of 1.5."
     ),
     expected="conditional",
     properties=(

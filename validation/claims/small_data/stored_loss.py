@@ -129,7 +129,7 @@ CLAIM = Claim(
         "fresh sequences at each step leaves an excess of either sign. Attention on spurious tokens of equal classes "
         "ends at {one sequence per class:.1f} (one sequence per class) and {three sequences per class:.1f} "
         "(three) times its start, with fresh sequences at 0.4. The distance of logits from the limit of many sequences "
-        "falls like 1/sqrt(N); that to infinitely long sequences stays."
+        "falls like 1/sqrt(N); that to infinitely long sequences stays. An attack found an excess of 5e-11 only."
     ),
     properties=(
         Property(
