@@ -170,7 +170,8 @@ def names_of(kind: str, named: Sequence[str] | None, has_classes: bool, system: 
         return tuple(choice("observables in [sweep]", name, known) for name in named)
     if isinstance(system, type) and issubclass(system, OwnSystem):
         return tuple(name for name in system().scalar_names() if name in OBSERVABLES)
-    usual = DEFAULTS_OF_LADDER if kind == LADDER else DEFAULTS if has_classes else DEFAULTS_WITHOUT_CLASSES
+    without_classes = kind == ODE and not has_classes
+    usual = DEFAULTS_OF_LADDER if kind == LADDER else DEFAULTS_WITHOUT_CLASSES if without_classes else DEFAULTS
     return tuple(name for name in usual if name in known)
 
 

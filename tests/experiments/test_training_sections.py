@@ -15,13 +15,13 @@ from tests.helpers import FABLE
 
 @pytest.mark.usefixtures("instant_training")
 def test_transformers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Assert the entropies, saved runs that figure 10 draws, a failing cell, and text that is part of the settings."""
+    """Assert the entropies, saved runs that figure 10 draws, a failing cell, text in the identity, and the defaults."""
     text = """
 [transformer]
 paths = "a.txt"
 [sweep]
 design = "grid"
-observables = ["entropy", "entropy_series"]
+observables = ["entropy", "loss", "entropy_series"]
 "transformer.learning_rate" = [1, 2.0, 9.0]
 "transformer.seed" = [0, 1]
 """
@@ -39,8 +39,10 @@ observables = ["entropy", "entropy_series"]
     assert swept(text.replace(", 9.0]", "]"), tmp_path) == 0
     assert "1 computed, 3 taken over" in capsys.readouterr().out
     (tmp_path / "a.txt").write_text("other words")
-    assert swept(text.replace(", 9.0]", "]"), tmp_path) == 0
+    text = text.replace(", 9.0]", "]")
+    assert swept(text.replace('observables = ["entropy", "loss", "entropy_series"]\n', ""), tmp_path) == 0
     assert "4 computed, 0 taken over" in capsys.readouterr().out
+    assert {"entropy", "loss"} <= set(dataset(tmp_path).data_vars)
 
 
 def test_transformers_are_trained(tmp_path: Path) -> None:
