@@ -76,6 +76,7 @@ __all__ = [
     "LINEAR_ALGEBRA",
     "MEAN_FIELD",
     "MODIFIED",
+    "NOT_FASTER",
     "ORBIT",
     "ORIGINAL",
     "REDUCED",
@@ -200,6 +201,7 @@ ZERO_START = Requirement(
     at_most=0,
 )
 FROM_ZERO = replace(ZERO_START, defining=True)
+NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 INFINITE_LENGTH = Requirement(
     "infinitely long sequences",
     "1/(T-1) = 0",

@@ -73,6 +73,43 @@ def test_exchanged_losses_by_plain_descent() -> None:
     assert found.value == pytest.approx((losses.sum() - 2 * own) / own, rel=0.02)
 
 
+def test_the_early_excess_by_one_plain_step() -> None:
+    """Assert the early law of the excess loss on data sets that numpy draws, after one small step of the decoder."""
+    data = []
+    for seed in range(2):
+        P, label = plain_sequences(three_classes(), 2, 20, seed)
+        data.append(Dense(P, np.zeros(len(P), int), label, np.full(len(P), 1 / len(P)), 50))
+    steps = [trained(each, 1, 1e-4) for each in data]
+    losses = np.array([[mean_field(each, *step, 1.0, 1.0)[2] for each in data] for step in steps])
+    excess = losses.sum() - 2 * losses.trace()
+    assert excess == pytest.approx(((steps[0][0] - steps[1][0]) ** 2).sum() / 1e-4, rel=1e-3)
+    instance = replace(Instance.of(three_classes(), 1.0, 1.0, 1.0, seq_len=20), number=SIZES.index(2))
+    gradients = [stored_loss.gradient(stored(instance, seed)) for seed in (0, stored_loss.OTHER)]
+    dense_steps = [trained(dense(stored(instance, seed)), 1, 1e-4)[0] / 1e-4 for seed in (0, stored_loss.OTHER)]
+    square = stored_loss.square(gradients[0] - gradients[1], 50)
+    assert square == pytest.approx(((dense_steps[0] - dense_steps[1]) ** 2).sum(), rel=1e-9)
+    assert stored_loss.early_error(instance).holds
+
+
+def test_a_run_that_is_ahead_has_the_smaller_loss_on_both_sets() -> None:
+    """Assert that the excess turns while a rare class is learned, by plain steps to t = 3000."""
+    found, classes = stored_loss.least_excess(150.0), stored_loss.nearly_equal(150.0)
+    data = [dense(data_set(classes, [60, 1], 161, seed)) for seed in (3, stored_loss.OTHER)]
+    states = []
+    for each in data:
+        Y, z = np.zeros((2, 2)), np.zeros((1, 2))
+        for _ in range(6000):
+            dY, dz, _ = mean_field(each, Y, z, 0.5, 0.05)
+            Y, z = Y + dY, z + dz
+        states.append((Y, z))
+    losses = np.array([[mean_field(each, *state, 1.0, 0.1)[2] for each in data] for state in states])
+    own = losses.trace()
+    assert (losses.sum() - 2 * own) / own == pytest.approx(found.value, rel=0.05)
+    assert (losses[0] < losses[1]).all() or (losses[1] < losses[0]).all()
+    assert f"{found.value:.2f}" == "-0.18"  # as docs/how_to/small_data.md says
+    assert not stored_loss.least_excess(150.0, early=True).holds
+
+
 def test_fresh_sequences_leave_no_attention_on_spurious_tokens() -> None:
     """Assert attention after training on fresh sequences against plain steps on those that numpy draws.
 

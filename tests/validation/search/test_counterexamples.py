@@ -14,6 +14,7 @@ from snapdyn.validation.search.instance import Instance
 
 # The property of the claim that the name begins with, by its number.
 STORED = {
+    "data-size-share": 2,
     "insight-a-overlap": 0,
     "insight-c-small-vocabulary": 0,
     "lemma11-large-vocabulary": 3,
@@ -21,6 +22,8 @@ STORED = {
     "snapping-small-vocabulary": 0,
     "snapping-priors": 0,
     "snapping-strong-overlap": 1,
+    "spurious-prior-fast": 1,
+    "spurious-prior-lowered": 0,
     "theorem2a-finite-priors": 6,
     "theorem2a-late": 0,
     "theorem2a-memory": 0,

@@ -158,7 +158,6 @@ EQUAL_PROFILES = Requirement(
     at_most=SAME_PROFILE,
     defining=True,
 )
-NOT_FASTER = Requirement("attention not faster than the decoder", "eta_Z/eta_Y <= 1", lambda i: i.ratio, at_most=1)
 DISTINCT_TOKENS = Requirement(
     "distinct tokens",
     "every class has a token of its own",

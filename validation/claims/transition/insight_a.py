@@ -9,6 +9,7 @@ from snapdyn.dynamics import SequenceClasses, Trajectory, log_times, momentum_cl
 from snapdyn.validation.claims.attention._shared import OWN
 from snapdyn.validation.claims.language import (
     MEAN_FIELD,
+    NOT_FASTER,
     SEVERAL,
     Claim,
     Floats,
@@ -24,7 +25,7 @@ from snapdyn.validation.claims.language import (
 )
 from snapdyn.validation.claims.published import FIGURE_6, figure_6_runs
 from snapdyn.validation.claims.sample_classes import equal_overlap
-from snapdyn.validation.claims.transition._shared import NOT_FASTER, changed
+from snapdyn.validation.claims.transition._shared import changed
 
 RATES = np.array([0.5, 1.0, 2.0, 5.0])
 ETA_Z = 0.5

@@ -13,6 +13,7 @@ from snapdyn.validation.claims.language import (
     INDEPENDENT_ATTENTION,
     LARGE_VOCABULARY,
     MEAN_FIELD,
+    NOT_FASTER,
     ONE_COMMON_TOKEN,
     SEVERAL,
     UNIFORM,
@@ -31,7 +32,6 @@ from snapdyn.validation.claims.language import (
 from snapdyn.validation.claims.transition._shared import (
     LEADING_BETA,
     MANY_CLASSES,
-    NOT_FASTER,
     ONE_COMMON,
     WHOLE,
     EqualClasses,
