@@ -7,7 +7,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.validation.claims.adam._winner import base
-from snapdyn.validation.claims.adam.adam_end import late_loss, rate, slope
+from snapdyn.validation.claims.adam.adam_end import CLAIM, late_loss, rate, run_of, slope
 from snapdyn.validation.claims.adam.adam_gain_conserved import weighted_sums
 
 SETTING = {"K": 1, "distinct": 1, "V": 50, "eta": 0.02, "beta1": 0.9, "beta2": 0.99}
@@ -35,6 +35,16 @@ def test_rate_of_the_end_is_that_of_adam_in_numpy() -> None:
     assert slope(SETTING).value < 1e-6
     assert abs(found / (-np.log(0.99) / 2) - 1) > 1e-2
     assert abs(found / 0.04 - 1) > 0.5
+
+
+def test_a_jump_of_the_first_updates_is_waited_for() -> None:
+    """Assert that a run whose error jumps to 1e-8 at once stands still before the law holds, and is not measured."""
+    setting = {"K": 1, "distinct": 6, "V": 2, "eta": 1.0, "beta1": 0.8431769094393073, "beta2": 0.8885537846382012}
+    standing = run_of(setting, np.array([60, 160]))
+    assert standing[0] < 1e-7
+    assert np.log(standing[0] / standing[1]) < 0.01 * 100 * rate(setting)
+    assert not slope(setting).holds
+    assert [each.name for each in CLAIM.properties[0].at(setting).unmet] == ["the rate has settled"]
 
 
 def test_late_loss_with_epsilon_is_that_of_adam_in_numpy() -> None:

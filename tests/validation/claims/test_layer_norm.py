@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from snapdyn.analytic import u_plus
 from snapdyn.dynamics import MeanField, integrate
 from snapdyn.validation.claims.extensions import layer_norm
 from snapdyn.validation.search.instance import Instance
@@ -156,3 +157,13 @@ def test_scanning_on_the_page(M: int, epsilon: float | None, order: bool, rarest
     gains = paths[-1, 0, 1:4] - paths[0, 0, 1:4]
     assert bool((np.diff(gains) < 0).all()) is order
     assert bool(gains[2] > 0) is rarest_rises
+
+
+@pytest.mark.parametrize(("epsilon", "exponent"), [(None, 0.0033), (0.01, 2.2)])
+def test_snapping_on_the_page(epsilon: float | None, exponent: float) -> None:
+    """Assert row "snapping": d ln chi/d ln ln(V eta_Y p t) at t0, of three classes with P = 0.1, V = 1000, M = 10."""
+    instance = replace(layer_norm.over(10, 0.1), vocab_size=1000)
+    t0 = 2 * 3 * u_plus(1000)
+    (near, at) = (layer_norm.attention_logits(replace(instance, t_end=t0 * x), epsilon)[-1, 0, 1] for x in (1.0, 1.001))
+    growth = 2 * (at - near) / np.diff(np.log(np.log(1000 / 3 * t0 * np.array([1.0, 1.001]))))[0]
+    assert growth == pytest.approx(exponent, rel=0.05)

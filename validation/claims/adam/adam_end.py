@@ -53,12 +53,15 @@ def left(at: At) -> float:
     """Share that is left, at the start of the part that is measured, of a disturbance of the rate.
 
     Linearised about the law, with u = m/g, s = v/g^2, A = beta1 e^rho, B = beta2 e^(2 rho): ln u -> A ((1 + rho) ln u -
-    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s).
+    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s). After the first gradients the mean moves the logits on, by
+    2 eta_Y S sum_k (beta1/sqrt(beta2))^k, and the run waits until the law has come as far: disturbances count from
+    there.
     """
     rho = rate(at)
     A, B = at["beta1"] * np.exp(rho), at["beta2"] * np.exp(2 * rho)
     modes = np.linalg.eigvals([[A * (1 + rho), -A * rho / 2], [2 * B * rho, B * (1 - rho)]])
-    return np.abs(modes).max() ** updates_of(at)[0]
+    jump = 2 * at["eta"] * sum_of(at) / (1 - at["beta1"] / np.sqrt(at["beta2"]))
+    return np.abs(modes).max() ** max(0.0, updates_of(at)[0] - jump / rho)
 
 
 FORGETS_MEAN = Requirement(
