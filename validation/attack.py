@@ -25,7 +25,7 @@ from snapdyn.validation.search.counterexamples import WORST, shrink, worst_cases
 from snapdyn.validation.search.instance import Instance
 
 # Budgets of level quick of the whole register that two cores measure in a minute.
-PER_MINUTE = 0.65
+PER_MINUTE = 0.4
 # Evaluations that simplifying a counterexample may take.
 SHRINK_BUDGET = 300
 LONGEST_ENTRY = 5_000  # characters of a stored instance
