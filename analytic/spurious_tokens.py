@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.core.errors import whole, whole_array
+from snapdyn.core.errors import checked_probabilities, whole, whole_array
 from snapdyn.core.memory import require_memory
-from snapdyn.core.probabilities import checked_probabilities
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snapdyn.core.errors import InputError, list_of, positive, positive_array, shown, whole
+from snapdyn.core.errors import ROW_SUM_TOLERANCE, InputError, list_of, positive, positive_array, shown, whole
 from snapdyn.core.memory import fits, require_memory
-from snapdyn.core.probabilities import ROW_SUM_TOLERANCE
 from snapdyn.dynamics.classes.kinds import Kinds, Members, OwnTokens
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses, checked_vocab_size, require_comparable
 

@@ -9,9 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from snapdyn.core.errors import InputError, finite_array, flag, positive_array, whole, whole_array
+from snapdyn.core.errors import (
+    InputError,
+    checked_probabilities,
+    finite_array,
+    flag,
+    positive_array,
+    whole,
+    whole_array,
+)
 from snapdyn.core.memory import require_memory
-from snapdyn.core.probabilities import checked_probabilities
 from snapdyn.core.prose import html_table
 
 Floats = NDArray[np.float64]
@@ -157,6 +164,8 @@ class SequenceClasses:
         prior: ArrayLike | None = None,
         vocab_size: int | None = None,
     ) -> None:
+        # What is made of P holds arrays of its classes and tokens, which a sparse table may have in any number.
+        require_memory("P", 48.0 * max(getattr(P, "shape", ()), default=0), "fewer classes or tokens")
         self.P = checked_probabilities(P)
         S, M = self.P.shape
         self.query = checked_ids("query", query, S)
