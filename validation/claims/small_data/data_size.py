@@ -10,6 +10,7 @@ import numpy as np
 from snapdyn.analytic import expected_spurious, expected_spurious_attention
 from snapdyn.validation.claims.language import (
     FROM_ZERO,
+    NOT_FASTER,
     Claim,
     Grid,
     Instance,
@@ -135,7 +136,7 @@ CLAIM = Claim(
         "number: every common token seen often enough, q_n(l) >= r_n(l)/sum_k r_k(l), r = -ln(1-P)",
         "attention: equal priors, one query; early, attention on every spurious token falls in each stored sequence, "
         "which needs two or more sequences per next token",
-        "attention: at least half of the tokens of each stored sequence are really distinct",
+        "attention: at least half of the tokens of each stored sequence are really distinct; eta_Z/eta_Y <= 1",
     ),
     conclusion=(
         "More data make spurious tokens fewer in the end, but do not always lower the attention to them. Where common "
@@ -182,6 +183,7 @@ CLAIM = Claim(
                 A_SPURIOUS_TOKEN,
                 FALLS_EARLY,
                 MANY_DISTINCT,
+                NOT_FASTER,
             ),
             controls={"wrong theory: really distinct tokens": partial(growth_of_attention, distinct=True)},
             beyond={

@@ -33,6 +33,7 @@ OTHER = 1000  # added to the seed of the other data set
 RTOL, ATOL = 1e-9, 1e-12
 ROUNDING = 1e-14  # of differences of losses, over the loss
 EARLY = 1e-2  # eta_Y t
+DIFFERING = 1e-20  # square of the difference of two gradients, over their own, below which it is rounding
 STEP = 0.1  # eta of SGD over that of the flow
 LENGTH = 4  # T-1 of the named setting
 SIZES, MANY = (10, 30, 100, 300), 30_000  # sequences per class, and so many that they stand for all
@@ -101,7 +102,10 @@ def early_error(instance: Instance, factor: float = 1.0, right_angles: bool = Fa
     runs = [run_stored(instance, each, times, rtol=RTOL, atol=ATOL, save_decoder=True) for each in data]
     (own, other), (exchanged, own_too) = [[loss_on(run, classes) for classes in data] for run in runs]
     G, V = [gradient(each) for each in data], data[0].vocab_size
-    law = sum(square(each, V) for each in G) if right_angles else square(G[0] - G[1], V)
+    differing = square(G[0] - G[1], V)
+    if differing < DIFFERING * (G[0] ** 2).sum():
+        return None
+    law = sum(square(each, V) for each in G) if right_angles else differing
     ratios = (other + exchanged - own - own_too) / (factor * law * instance.eta_Y * times)
     first, second = 2.0 * ratios[:-1] - ratios[1:]
     rounding = ROUNDING * own[0] / (EARLY * factor * law)
