@@ -31,7 +31,7 @@ GAIN_DOMAIN = replace(
     WIDEST,
     name="attention by an adaptive rule",
     uniform=True,
-    num_classes=(2, 12),
+    num_classes=(2, 100),
     num_common=(1, 3),
     num_distinct=(2, 6),
     vocab_size=(4, 10**4),

@@ -99,7 +99,7 @@ def rate_law(name: str, tokens: Tokens, domain: Family, *conditions: Requirement
         f"rates under Eq. (10) against {name}, over what rounding allows",
         LINEAR_ALGEBRA,
         law,
-        replace(domain, num_classes=(2, 12), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
+        replace(domain, num_classes=(2, 100), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
         (some("common" if tokens is common_tokens else "distinct", tokens), *MODIFIED_FLOW, *conditions),
         controls={
             "wrong theory: 1.1 times the law": partial(law, factor=1.1),

@@ -284,7 +284,7 @@ def common_under_eq_10(domain: Family, *conditions: Requirement, **facts: Any) -
         modified,
         name="largest rate of a common logit over the largest rate",
         measure=common_rate,
-        domain=replace(domain, num_classes=(2, 12), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
+        domain=replace(domain, num_classes=(2, 100), ratio=WIDEST.ratio, horizon=WIDEST.horizon),
         controls={
             "wrong theory: no division by |q|, z' = c o (g - c.g)": partial(without_normalisation, tokens=common_tokens)
         },

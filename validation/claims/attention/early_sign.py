@@ -24,7 +24,7 @@ from snapdyn.validation.claims.language import (
 DOMAIN = replace(
     WIDEST,
     name="finite sequences",
-    num_classes=(2, 12),
+    num_classes=(2, 100),
     num_distinct=(1, 6),
     num_common=(0, 4),
     vocab_size=(2, 10**6),
