@@ -118,6 +118,17 @@ def attention(n, state, lists, work):
 
 
 @kernel(fastmath=REASSOCIATE, forceinline=True)
+def add_row(factor, row, value, at, C, is_first, out):
+    """Add `factor` times a row (C,) to values of Y of one entry; the first row of an entry replaces what is there."""
+    if is_first:
+        for j in range(C):
+            out[place(value, at + j)] = factor * row[j]
+    else:
+        for j in range(C):
+            out[place(value, at + j)] += factor * row[j]
+
+
+@kernel(fastmath=REASSOCIATE, forceinline=True)
 def add_gradient(state, out, square, entries, outputs, query, scale, speeds, work):
     """Add the gradient of J = ln alpha[own] of one class or sequence to `out`, times `speeds` (of Y, of z); return -J.
 
@@ -158,16 +169,9 @@ def add_gradient(state, out, square, entries, outputs, query, scale, speeds, wor
             dot += state[place(value, at + j)] * error[j]
         g[k] = dot
         overlap += counted[k] * dot
-        if is_first[k]:
-            for j in range(C):
-                out[place(value, at + j)] = change * driven[j]
-        else:
-            for j in range(C):
-                out[place(value, at + j)] += change * driven[j]
+        add_row(change, driven, value, at, C, is_first[k], out)
         if square is not None:
-            for j in range(C):
-                before = 0.0 if is_first[k] else square[place(value, at + j)]
-                square[place(value, at + j)] = before + change * change * work[5, j]
+            add_row(change * change, work[5], value, at, C, is_first[k], square)
     overlap *= scale
     if query.first >= 0:
         # g becomes d = (I - u u^T) g shrink, u = (f + e_q) shrink, and `overlap` f . d.
