@@ -35,9 +35,6 @@ DOMAIN = replace(
     horizon=(1.0, 1.0),
     eta_Y=(6e-3, 1.5e-2),
 )
-FEW = replace(
-    DOMAIN, name="few classes with Adam on both layers", num_classes=(2, 5), vocab_size=(4, 200), eta_Y=(1e-2, 1.5e-2)
-)
 
 
 def largest_ratio(instance: Instance) -> float:

@@ -12,7 +12,6 @@ from snapdyn.validation.claims.adam._winner import (
     CONDITIONS,
     DOMAIN,
     DURATION,
-    FEW,
     adam_in_numpy,
     base,
     lead,
@@ -143,7 +142,7 @@ CLAIM = Claim(
         "distinct token of a class loses its lead over one at most half as frequent: at most a quarter is left, and on "
         "three classes the order is reversed: the rarest distinct token ends on top. The cause is the second moment "
         "of the decoder, which remembers the large early gradients of frequent tokens: when attention is equal, their "
-        "rows of Y grow more slowly, y_l' in proportion to f_l/sqrt(v_l)."
+        "rows of Y grow more slowly, on three classes y_l' in proportion to f_l/sqrt(v_l)."
     ),
     latex=r"\ln\frac{c_{\max}}{c_{\min}}\to\text{below }0,\qquad \dot y_l\propto f_l/\sqrt{v_l}",
     conditions=(
@@ -158,7 +157,7 @@ CLAIM = Claim(
         "{eta_Y/eta_Z = 100:.0%}. The lead is reversed if the decoder's second moment v remembers old gradients: with "
         "this memory alone the lead becomes {beta2 = 0.999 of Y alone:.2f} on three classes. Without it, or with v of "
         "Y set to 0 every 20 updates, tokens are equal to 10 % of the lead. Rows of Y grow as 1/sqrt(v) says, to "
-        "{three classes:.0%} of their differences there; at least half of these in all draws."
+        "{three classes:.0%} of their differences there; an attack found classes where it leaves three quarters."
     ),
     expected="conditional",
     properties=(
@@ -176,13 +175,10 @@ CLAIM = Claim(
             "share of the differences in growth of rows of Y that 1/sqrt(v) leaves",
             "mean map",
             growth_of_rows,
-            FEW,
-            conditions=CONDITIONS,
             controls={
                 "wrong theory: growth as 1/v": partial(growth_of_rows, law="1/v"),
                 "wrong theory: equal growth": partial(growth_of_rows, law="nothing"),
             },
-            evaluations=(20, 200),
             cases={"three classes": base()},
         ),
         Property(
