@@ -183,7 +183,7 @@ def late_rise(instance: Instance, residual: bool = True) -> Measured:
     """
     run, pull = flow(instance, MEAN_FIELD, residual=residual), local_pull(instance)
     classes, token = np.nonzero(pull >= min(CLEAR_PULL, pull.max()))
-    tenth = min(np.searchsorted(run.t, 0.1 * instance.t_end), run.t.size - 2)
+    tenth = min(int(np.searchsorted(run.t, 0.1 * instance.t_end)), run.t.size - 2)
     moved = (run.z[-1] - run.z[tenth])[instance.classes.query_index[classes], token].min()
     largest = max(float(np.abs(run.z).max()), 1e-300)
     return Measured(moved / largest, at_least=0.0, error=run_error(instance, 1.0))
