@@ -49,19 +49,22 @@ def updates_of(at: At) -> Floats:
     return np.ceil((np.log(at["V"]) - np.array(FALL)) / rate(at))
 
 
+def jump(at: At) -> float:
+    """Nats by which the mean of the first gradients moves the logits: at most 2 eta_Y S sum (beta1/sqrt(beta2))^k."""
+    return float(2 * at["eta"] * sum_of(at) / (1 - at["beta1"] / np.sqrt(at["beta2"])))
+
+
 def left(at: At) -> float:
     """Share that is left, at the start of the part that is measured, of a disturbance of the rate.
 
     Linearised about the law, with u = m/g, s = v/g^2, A = beta1 e^rho, B = beta2 e^(2 rho): ln u -> A ((1 + rho) ln u -
-    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s). After the first gradients the mean moves the logits on, by
-    2 eta_Y S sum_k (beta1/sqrt(beta2))^k, and the run waits until the law has come as far: disturbances count from
-    there.
+    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s). After its `jump` the run waits until the law has come as
+    far: disturbances count from there.
     """
     rho = rate(at)
     A, B = at["beta1"] * np.exp(rho), at["beta2"] * np.exp(2 * rho)
     modes = np.linalg.eigvals([[A * (1 + rho), -A * rho / 2], [2 * B * rho, B * (1 - rho)]])
-    jump = 2 * at["eta"] * sum_of(at) / (1 - at["beta1"] / np.sqrt(at["beta2"]))
-    return np.abs(modes).max() ** max(0.0, updates_of(at)[0] - jump / rho)
+    return np.abs(modes).max() ** max(0.0, updates_of(at)[0] - jump(at) / rho)
 
 
 FORGETS_MEAN = Requirement(
@@ -152,7 +155,7 @@ CLAIM = Claim(
     conditions=(
         "frozen attention; K classes of one profile, without common tokens",
         "beta1^2 <= 0.95 beta2: else the mean of the gradient remembers longer than the squares",
-        "late: the softmax is linear and disturbances of the rate have died out",
+        "late: the softmax is linear and disturbances of the rate, as of the first updates, have died out",
     ),
     conclusion=(
         "Holds, without epsilon to 1e-5: gradients fall, v remembers the larger ones before, so the error cannot fall "
@@ -194,6 +197,10 @@ CLAIM = Claim(
                 Requirement(
                     "a run of at most 150,000 updates", "20 ln(V/epsilon)/rho <= 150,000",
                     lambda at: LATE * until_epsilon(at), at_most=MOST_UPDATES, defining=True,
+                ),
+                Requirement(
+                    "the first updates end above epsilon", "2 eta_Y S sum (beta1/sqrt(beta2))^k <= ln(V/epsilon)",
+                    lambda at: jump(at) / np.log(at["V"] / at["epsilon"]), at_most=1.0, defining=True,
                 ),
             ),
             controls={"wrong theory: 1.2 times the growth": partial(late_loss, factor=1.2)},

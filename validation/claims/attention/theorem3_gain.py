@@ -1,5 +1,6 @@
 """Theorem 3, Eq. (11): the relative gain of distinct tokens follows the growth factor."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -72,6 +73,8 @@ def gain_error(
     unit = 2 * np.abs(run.z - run.z_initial).max() if relative else 1.0
     # r rounds to eps of 1 + |r|, times ln(1 + r).
     error = noise(instance, rung) + (100 * EPS if relative else 0.0)
+    if rung == EXACT:  # the bound is that of the solver, whose errors add up like the root of the number of steps
+        error += run.stats["rtol"] * math.sqrt(run.stats["steps"]) * np.abs(run.z).max()
     return Measured(worst / unit, at_most, error=error / unit, where=where) if unit else None
 
 
