@@ -166,6 +166,7 @@ def _of_next_tokens(
     P: Any, next_token: ArrayLike, sequences: int | ArrayLike, seq_len: int
 ) -> list[tuple[Floats, Floats]]:
     """For each next token with sequences: P of the common tokens in its classes (s, C), and the drawn tokens (s,)."""
+    require_memory("P", 48.0 * max(getattr(P, "shape", ()), default=0), "fewer classes or tokens")
     rows = checked_probabilities(P)
     require_memory(f"P of shape {rows.shape}", 16.0 * rows.shape[0] * rows.shape[1], "fewer classes or tokens")
     table: Floats = rows.toarray()

@@ -499,8 +499,6 @@ def _sparse_rows(P: Any) -> Any:
         table = sparse.csr_array(P.astype(np.float64))
         table.check_format()
         return table
-    except InputError:
-        raise
     except (ArithmeticError, AttributeError, IndexError, MemoryError, TypeError, ValueError) as error:
         raise InputError(
             f"expected indices of sparse P that fit its shape {P.shape}, received: {str(error).rstrip('.')}; build P "

@@ -50,7 +50,7 @@ def updates_of(at: At) -> Floats:
 
 
 def jump(at: At) -> float:
-    """Nats by which the mean of the first gradients moves the logits: at most 2 eta_Y S sum (beta1/sqrt(beta2))^k."""
+    """Nats by which the moments move the logits on when the gradient is gone: 2 eta_Y S sum (beta1/sqrt(beta2))^k."""
     return float(2 * at["eta"] * sum_of(at) / (1 - at["beta1"] / np.sqrt(at["beta2"])))
 
 

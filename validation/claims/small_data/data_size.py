@@ -141,9 +141,9 @@ CLAIM = Claim(
     conclusion=(
         "More data make spurious tokens fewer in the end, but do not always lower the attention to them. Where common "
         "tokens are rare the number first grows: doubling the data multiplies it by {rare common tokens:.2g}. The "
-        "attention at z = 0 never grows. It is not the size of the data that lets training suppress them: with two or "
-        "more sequences per next token and really distinct tokens, attention on spurious tokens stays below 1.1 times "
-        "its start. Without distinct tokens it grows {no distinct tokens:.2g} times. That the logit of the token falls "
+        "attention at z = 0 never grows. It is not the size of the data that lets training suppress them: under the "
+        "conditions above, attention on spurious tokens stays below 1.1 times its start. "
+        "Without distinct tokens it grows {no distinct tokens:.2g} times. That the logit of the token falls "
         "is not enough: where another token of its sequence falls more, it gains {another token falls more:.2g} times."
     ),
     expected="conditional",

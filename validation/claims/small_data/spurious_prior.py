@@ -162,8 +162,8 @@ CLAIM = Claim(
         "against zero start: attention not faster than the decoder, eta_Z/eta_Y <= 1",
     ),
     conclusion=(
-        "Holds where at least half of every sequence is really distinct tokens; without them the start changes little "
-        "or nothing. On three classes with three sequences of 20 tokens each, one nat does as much as {sequences for "
+        "Holds under the conditions above; without really distinct tokens the start changes little or nothing. "
+        "On three classes with three sequences of 20 tokens each, one nat does as much as {sequences for "
         "1 nat:.1f} sequences per class would, two nats as {sequences for 2 nats:.1f}, at eta_Y t = 1000. By the "
         "closed form four nats do as much as about 70 sequences: rare tokens stay spurious long, so the number of "
         "sequences grows faster than the nats. Since the tokens fall from a zero start too, the effect of the nats "

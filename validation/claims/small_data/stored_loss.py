@@ -103,7 +103,7 @@ def early_error(instance: Instance, factor: float = 1.0, right_angles: bool = Fa
     (own, other), (exchanged, own_too) = [[loss_on(run, classes) for classes in data] for run in runs]
     G, V = [gradient(each) for each in data], data[0].vocab_size
     differing = square(G[0] - G[1], V)
-    if differing < DIFFERING * (G[0] ** 2).sum():
+    if abs(differing) < DIFFERING * (G[0] ** 2).sum():
         return None
     law = sum(square(each, V) for each in G) if right_angles else differing
     ratios = (other + exchanged - own - own_too) / (factor * law * instance.eta_Y * times)
