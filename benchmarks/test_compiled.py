@@ -13,7 +13,7 @@ from diffrax_program import diffrax_run, diffrax_solver
 from heyoka_program import heyoka_ensemble
 
 from snapdyn.dynamics import MeanField, integrate, syn_small
-from snapdyn.dynamics.integration.driver import integrate_many, plan_run
+from snapdyn.dynamics.integration.driver import integrate_many, problem_of
 from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.integration.solvers import NOTHING, new_solver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
@@ -116,11 +116,11 @@ def test_ensemble(benchmark: Any, threads: int, kept: str) -> None:
 def test_kernel_alone(benchmark: Any) -> None:
     """The compiled integrator alone, on one thread, z only: solvers and arrays are made before."""
     request = Request(times("A"), "compiled", RTOL, ATOL, z_only=True)
-    plans = [plan_run(MeanField(CLASSES, *pair), request) for pair in RATES]
-    saved = np.empty((request.times.size, plans[0].system.num_logit_values))
+    problems = [problem_of(MeanField(CLASSES, *pair), request) for pair in RATES]
+    saved = np.empty((request.times.size, problems[0].system.num_logit_values))
 
     def solvers() -> tuple[tuple[Any, ...], dict[str, Any]]:
-        return ([new_solver(plan, request) for plan in plans],), {}
+        return ([new_solver(problem) for problem in problems],), {}
 
     def run(made: list[Any]) -> None:
         for solver in made:

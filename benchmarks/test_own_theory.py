@@ -12,7 +12,8 @@ import pytest
 import sympy
 
 import snapdyn as sd
-from snapdyn.dynamics.integration.request import Clock
+from snapdyn.dynamics.integration.driver import problem_of
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.integration.solvers import NOTHING, DormandPrinceSolver
 from snapdyn.dynamics.kernels.dormand_prince import Rows
 
@@ -47,7 +48,7 @@ ROUTES: dict[str, Callable[[], sd.System]] = {
 
 def integrated(system: sd.System) -> DormandPrinceSolver:
     """One call of the compiled integrator, without what `integrate` does around it."""
-    solver = DormandPrinceSolver(system, Clock(None), END, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(problem_of(system, Request([END])))
     solver.advance(Rows(np.array([END]), np.empty((1, 3)), NOTHING), 10**9)
     return solver
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from snapdyn.dynamics.classes.table import SequenceClasses
 
 NONE = -1
+BYTES_PER_TERM = 50.0  # of a quotient: a whole and a real number, and copies while they are made
 
 
 class Members(NamedTuple):
@@ -122,6 +123,11 @@ class Kinds:
         rows = self.like_shared.size + int(self.number @ np.diff(self.first_own))
         columns = int(self.number.sum()) + int(vocab_size > self.number.sum())
         return int(self.copies.sum()) + rows * columns
+
+    def bytes_of_quotient(self, residual: bool) -> float:
+        """Upper bound of the memory of the quotient, which lists every entry of a kind with every different output."""
+        entries = np.count_nonzero(self.shared) + int(self.first_own[-1] - self.first_own[0])
+        return BYTES_PER_TERM * entries * (self.number.size * (1 + residual) + 2)
 
     def entries(self, kind: int) -> tuple[Ints, Ints]:
         """Indices of a class's different shared tokens, and of the logits of its tokens, shared tokens first."""

@@ -199,6 +199,11 @@ class SymmetricClasses(SequenceClasses):
             members=lambda: self._members(group),
         )
 
+    @cached_property
+    def mean_field_size(self) -> int:
+        """Number of state values of the mean field of all classes, from equal logits."""
+        return self.exchangeable.size(self.vocab_size)
+
     @property
     def _rows(self) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
         """Probabilities of shared and of own tokens of each given kind; all tokens of a single class are its own."""

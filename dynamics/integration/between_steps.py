@@ -6,7 +6,6 @@ Both read samples of the steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from snapdyn.core.errors import InputError, shown
 from snapdyn.core.memory import require_memory
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
-from snapdyn.dynamics.integration.request import Clock, Event, State
+from snapdyn.dynamics.integration.request import Event, Problem, State
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES
-from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.trajectories.run_parts import EventRecord
 
 # Barycentric weights of the polynomial through the start of a step and its equally spaced samples.
@@ -57,15 +55,13 @@ class DenseOutput:
 
     Parameters
     ----------
-    system : System
-        The system that is integrated.
-    clock : Clock
+    problem : Problem
     start : (size,) array
         State at t = 0.
     """
 
-    def __init__(self, system: System, clock: Clock, start: Floats) -> None:
-        self._system, self._clock = system, clock
+    def __init__(self, problem: Problem, start: Floats) -> None:
+        self._system, self._clock = problem.system, problem.clock
         self._at, self._states = [np.zeros(1)], [start[None].copy()]
         self._numbers = start.size
 
@@ -93,18 +89,16 @@ class EventWatcher:
 
     Parameters
     ----------
-    system : System
-    clock : Clock
-    events : mapping of str to Event
+    problem : Problem
     start : (size,) array
         State at t = 0.
     """
 
-    def __init__(self, system: System, clock: Clock, events: Mapping[str, Event], start: Floats) -> None:
-        self._system, self._clock, self._events = system, clock, events
+    def __init__(self, problem: Problem, start: Floats) -> None:
+        self._system, self._clock, self._events = problem.system, problem.clock, problem.request.events or {}
         self.records: list[EventRecord] = []
         self._tau, self._state = 0.0, start.copy()  # where the last look ended
-        self._last = {name: self._values(event, np.zeros(1), start[None])[0] for name, event in events.items()}
+        self._last = {name: self._values(event, np.zeros(1), start[None])[0] for name, event in self._events.items()}
 
     def _values(self, event: Event, at: Floats, states: Floats, losses: Floats | None = None) -> Floats:
         """Values of an event function, (N,), at values `at` of the integration variable."""

@@ -19,15 +19,7 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.between_steps import DenseOutput, EventWatcher
 from snapdyn.dynamics.integration.recorder import NUMBERS_AT_ONCE, Recorder
-from snapdyn.dynamics.integration.request import (
-    LARGEST_DENSE_JACOBIAN,
-    LONGEST_SPAN,
-    TIME_ITSELF,
-    Clock,
-    Plan,
-    Request,
-    Watching,
-)
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Clock, Problem, Request, Watching
 from snapdyn.dynamics.integration.solvers import NO_SAMPLES, Outlook, failure_message, new_solver
 from snapdyn.dynamics.kernels.compilation import seconds_of_running
 from snapdyn.dynamics.kernels.dormand_prince import SAMPLES, VECTORS, Rows
@@ -43,17 +35,20 @@ STIFF_RATIO_WITHOUT_COMPILED = 30.0
 BYTES_PER_VALUE = 32.0  # of the state, its rate, and the copies of the smallest solver
 # The default integration variable of these methods is log time for runs of more than so many time scales.
 LOG_TIME_METHODS, LOG_TIME_FROM = ("LSODA", "BDF", "Radau", "CVODE"), 100
+# Largest t_end/t_s in log time, which takes exp(ln(1 + t/t_s)): it overflows at 1.8e308.
+LONGEST_SPAN = 1e305
 
 
-def plan_run(full: System, request: Request) -> Plan:
-    """Decide how to integrate a system as `request` says.
+def problem_of(full: System, request: Request) -> Problem:
+    """The problem of a system: how to integrate it as `request` says.
 
     Raises
     ------
     InputError
-        The method cannot integrate this system, or cannot reduce it by symmetry; or the run does not fit into memory;
-        or it is estimated to take too long and `most_evaluations` is not given.
+        `full` is no system; the method cannot integrate it, or cannot reduce it by symmetry; or the run does not fit
+        into memory; or it is estimated to take too long and `most_evaluations` is not given.
     """
+    instance("system", full, System, "give one, such as MeanField(classes, eta_Y, eta_Z)")
     method, reduce = request.method, request.reduce
     default = "DOP853" if full.integrator is None else "compiled"
     needs_quotient = _needs_quotient(full, request)
@@ -82,7 +77,7 @@ def plan_run(full: System, request: Request) -> Plan:
     integrator = system.integrator if method == default else None
     t_end = float(request.times[-1])
     if t_end == 0.0:
-        return Plan(system, name, clock, integrator)
+        return Problem(system, request, name, clock, integrator, np.zeros(0))
     if name == "DOP853":
         require_memory(
             f"{VECTORS} vectors of {system.size} state values", 8.0 * VECTORS * system.size, "fewer classes or tokens"
@@ -94,7 +89,7 @@ def plan_run(full: System, request: Request) -> Plan:
             MOST_OF_A_RUN,
             "fewer classes or tokens, or most_evaluations to run it nevertheless",
         )
-    return Plan(system, name, clock, integrator, system.jump_times(t_end))
+    return Problem(system, request, name, clock, integrator, system.jump_times(t_end))
 
 
 def _stiff_ratio(system: System) -> float:
@@ -124,7 +119,7 @@ def _clock(system: System, method: str, request: Request) -> Clock:
     """Integration variable of a run."""
     log_time, t_end = request.log_time, float(request.times[-1])
     if log_time is False or (log_time is None and (method not in LOG_TIME_METHODS or request.max_step)):
-        return TIME_ITSELF
+        return Clock(None)
     try:
         with np.errstate(all="ignore"):
             scale = float(system.time_scale)
@@ -136,7 +131,7 @@ def _clock(system: System, method: str, request: Request) -> Clock:
             f"expected a last time of at most {LONGEST_SPAN:g} times t_s, 1 over the fastest rate, for log time, "
             f"received t_s = {scale:.3g} and a last time of {t_end:.3g}; use other rates or log_time=False"
         )
-    return Clock(scale) if log_time else TIME_ITSELF
+    return Clock(scale) if log_time else Clock(None)
 
 
 # The first call of the compiled integrator moves about so many numbers (milliseconds), that of a solver in Python makes
@@ -265,45 +260,44 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
 
     When `stop` is set, the run ends as it does after Ctrl-C. (Python delivers Ctrl-C to the main thread only.)
     """
-    instance("system", system, System, "give one, such as MeanField(classes, eta_Y, eta_Z)")
     started = seconds_of_running()
-    plan = plan_run(system, request)
-    recorder = Recorder(plan.system, request.times, request.save_decoder, request.z_only, numbers)
+    problem = problem_of(system, request)
+    recorder = Recorder(problem.system, request.times, request.save_decoder, request.z_only, numbers)
     solver = dense = watcher = None
     status, message = "finished", ""
     try:
         # A run that overflows is reported with its time and quantity, not by numpy's warning.
         with np.errstate(all="ignore"):
-            start = plan.system.initial_state()
+            start = problem.system.initial_state()
             if request.dense:
-                dense = DenseOutput(plan.system, plan.clock, start)
-            if request.times[-1] == 0:
+                dense = DenseOutput(problem, start)
+            if problem.t_end == 0:
                 recorder.keep(start[None, : recorder.width], None)
             else:
-                solver = new_solver(plan, request)
+                solver = new_solver(problem)
                 if request.events:
-                    watcher = EventWatcher(plan.system, plan.clock, request.events, start)
-                status, message = _make_steps(solver, plan, request, recorder, stop, watcher, dense)
+                    watcher = EventWatcher(problem, start)
+                status, message = _make_steps(solver, problem, recorder, stop, watcher, dense)
     except KeyboardInterrupt:
-        t = plan.clock.to_time(solver.t) if solver else 0.0
+        t = problem.clock.to_time(solver.t) if solver else 0.0
         status = "interrupted"
         message = (
             f"interrupted at t = {t:.6g}; z and loss at {recorder.count} of {request.times.size} times are kept; "
             "run again, or with fewer times or a looser rtol"
         )
     stats = {
-        "method": plan.method,
-        "compiled": plan.integrator is not None,
-        "log_time": plan.clock.scale is not None,
+        "method": problem.method,
+        "compiled": problem.integrator is not None,
+        "log_time": problem.clock.scale is not None,
         "rtol": request.rtol,
         "atol": request.atol,
-        "state_size": plan.system.size,
+        "state_size": problem.system.size,
         "full_state_size": system.size,
         "evaluations": solver.nfev if solver else 0,
         "steps": solver.steps if solver else 0,
     }
     if solver and status in ("finished", "terminated"):
-        violated = recorder.violation(plan.clock.to_time(solver.t), solver.y, stats)
+        violated = recorder.violation(problem.clock.to_time(solver.t), solver.y, stats)
         status, message = ("failed", violated) if violated else (status, message)
     seconds = seconds_of_running() - started
     return recorder.trajectory(status, message, stats, seconds, watcher.records if watcher else (), dense)
@@ -311,21 +305,21 @@ def run(system: System, request: Request, stop: threading.Event, numbers: int = 
 
 def _make_steps(
     solver: Any,
-    plan: Plan,
-    request: Request,
+    problem: Problem,
     recorder: Recorder,
     stop: threading.Event,
     watcher: EventWatcher | None,
     dense: DenseOutput | None,
 ) -> tuple[str, str]:
     """Let the solver make steps and saves for a tenth of a second at a time; return status and message of the run."""
-    times, clock, progress = request.times, plan.clock, request.progress
+    request, clock = problem.request, problem.clock
+    times, progress = request.times, request.progress
     save_at = times if clock.scale is None else np.array([clock.from_time(t) for t in times])
     has_losses = solver.knows_loss and not request.z_only
     saves = _rows(save_at, recorder, has_losses)
     samples, sampled = _samples(solver) if watcher or dense else NO_SAMPLES, 0
-    most_steps = 1 if plan.integrator is None else 1 + FIRST_NUMBERS_AT_ONCE // (100 + plan.system.size)
-    outlook, end = Outlook(solver, plan, request), math.inf
+    most_steps = 1 if problem.integrator is None else 1 + FIRST_NUMBERS_AT_ONCE // (100 + problem.system.size)
+    outlook, end = Outlook(solver, problem), math.inf
     try:
         while solver.status == "running":
             if stop.is_set():
@@ -346,7 +340,7 @@ def _make_steps(
                 if watcher and (end := watcher.look(at, states, losses)) < math.inf:
                     return "terminated", f"stopped at t = {end:.6g} by event {watcher.records[-1].name!r}"
             if solver.status == "failed" or not np.isfinite(solver.y).all():
-                return "failed", failure_message(solver, plan.system, clock, request, reason)
+                return "failed", failure_message(solver, problem, reason)
             if request.most_evaluations and solver.nfev > request.most_evaluations:
                 # Without the time reached, which depends on how many steps a call makes.
                 return "failed", (

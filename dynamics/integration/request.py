@@ -1,11 +1,11 @@
-"""The checked arguments of `integrate`, the plan of how a run is made, events, and log-spaced times."""
+"""The checked arguments of `integrate`, events, log-spaced times, and the problem that a solver solves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,82 +35,9 @@ from snapdyn.dynamics.systems.base import System
 LATEST_TIME = 1e145
 
 
-@dataclass(frozen=True)
-class Clock:
-    """Integration variable: t itself, or tau = log(1 + t/scale).
-
-    Attributes
-    ----------
-    scale : float or None
-        The time scale t_s in batch-size-1 steps; None: the variable is t itself.
-    first, last : float
-        The rate sees no earlier and no later times than these, which lie just inside two neighbouring jumps of it.
-    """
-
-    scale: float | None
-    first: float = 0.0
-    last: float = math.inf
-
-    def to_time(self, tau: Any) -> Any:
-        """Time, or times (N,), in batch-size-1 steps at values of the integration variable."""
-        return tau if self.scale is None else self.scale * np.expm1(tau)
-
-    def from_time(self, t: float) -> float:
-        """Value of the integration variable at a time in batch-size-1 steps."""
-        return t if self.scale is None else float(np.log1p(t / self.scale))
-
-    def rate_time(self, tau: float) -> float:
-        """Time at which the rate is evaluated at a value of the integration variable."""
-        return min(max(self.to_time(tau), self.first), self.last)
-
-    def derivative(self, system: System) -> Callable[[float, Floats], Floats]:
-        """Right-hand side (tau, state) -> d(state)/dtau in this variable."""
-
-        def rate(tau: float, state: Floats) -> Floats:
-            out = system.derivative(self.rate_time(tau), state)
-            if self.scale is not None:
-                out *= self.scale * np.exp(tau)  # dt/dtau
-            return out
-
-        return rate
-
-    def writing(self, write: Callable[..., Any]) -> Callable[..., None]:
-        """Function (tau, *arrays) for one (t, *arrays) that writes d/dt to its last array: it writes d/dtau."""
-
-        def in_this_variable(tau: float, *arrays: Floats) -> None:
-            write(self.rate_time(tau), *arrays)
-            if self.scale is not None:
-                arrays[-1][:] *= self.scale * math.exp(tau)
-
-        return in_this_variable
-
-    def jacobian(self, system: System) -> Callable[[float, Floats], Floats]:
-        """Jacobian of `derivative` in the state, (tau, state) -> (n, n), for a system that `has_jacobian`."""
-
-        def matrix(tau: float, state: Floats) -> Floats:
-            state = np.ascontiguousarray(state)
-            columns = np.empty((state.size, state.size))
-            t, vector = self.rate_time(tau), np.zeros(state.size)
-            for i in range(state.size):
-                vector[i] = 1.0
-                system.write_jacobian_product(t, state, vector, columns[i])
-                vector[i] = 0.0
-            if self.scale is not None:
-                columns *= self.scale * np.exp(tau)
-            return columns.T
-
-        return matrix
-
-
-TIME_ITSELF = Clock(None)
-
 METHODS = ("compiled", "DOP853", "RK45", "RK23", "LSODA", "BDF", "Radau", "CVODE", "RKC")
 SMALLEST_RTOL = 100 * float(np.finfo(np.float64).eps)  # scipy raises smaller ones to this
-# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
-LARGEST_DENSE_JACOBIAN = 3000
 MOST_TIMES = 10_000_000
-# Largest t_end/t_s in log time, which takes exp(ln(1 + t/t_s)): it overflows at 1.8e308.
-LONGEST_SPAN = 1e305
 
 
 def log_times(first: float, last: float, count: int = 100) -> Floats:
@@ -311,13 +238,40 @@ class Request:
             object.__setattr__(self, name, value)
 
 
-class Plan(NamedTuple):
-    """How a run is integrated.
+# BDF and Radau form a dense Jacobian by finite differences, n extra evaluations and n^2 numbers each time.
+LARGEST_DENSE_JACOBIAN = 3000
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Integration variable: t itself, or tau = log(1 + t/scale).
+
+    Attributes
+    ----------
+    scale : float or None
+        The time scale t_s in batch-size-1 steps; None: the variable is t itself.
+    """
+
+    scale: float | None
+
+    def to_time(self, tau: Any) -> Any:
+        """Time, or times (N,), in batch-size-1 steps at values of the integration variable."""
+        return tau if self.scale is None else self.scale * np.expm1(tau)
+
+    def from_time(self, t: float) -> float:
+        """Value of the integration variable at a time in batch-size-1 steps."""
+        return t if self.scale is None else float(np.log1p(t / self.scale))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A system that runs from t = 0 to the last time of a request.
 
     Attributes
     ----------
     system : System
         The system that is integrated: the one given, or its reduction to one value in place of all that stay equal.
+    request : Request
     method : str
         Name of the method.
     clock : Clock
@@ -326,10 +280,56 @@ class Plan(NamedTuple):
         The compiled code that makes the steps; None: they are made from Python.
     jumps : (k,) array
         Increasing times within the run at which the rate jumps, where that is known.
+    first, last : float
+        The rate sees no earlier and no later times than these, which lie just inside two neighbouring jumps of it.
     """
 
     system: System
+    request: Request
     method: str
     clock: Clock
     integrator: Integrator | None
-    jumps: Floats = np.zeros(0)
+    jumps: Floats
+    first: float = 0.0
+    last: float = math.inf
+
+    @property
+    def t_end(self) -> float:
+        """Last time in batch-size-1 steps."""
+        return float(self.request.times[-1])
+
+    def in_variable(self, write: Callable[..., Any]) -> Callable[..., None]:
+        """Function (tau, *arrays) for one (t, *arrays) that writes d/dt to its last array: it writes d/dtau."""
+        clock = self.clock
+
+        def write_in_variable(tau: float, *arrays: Floats) -> None:
+            write(min(max(clock.to_time(tau), self.first), self.last), *arrays)
+            if clock.scale is not None:
+                arrays[-1][:] *= clock.scale * math.exp(tau)  # dt/dtau
+
+        return write_in_variable
+
+    @property
+    def derivative(self) -> Callable[[float, Floats], Floats]:
+        """Right-hand side (tau, state) -> d(state)/dtau, a new array."""
+        write = self.in_variable(self.system.write_rate_at)
+
+        def derivative(tau: float, state: Floats) -> Floats:
+            # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
+            state = np.ascontiguousarray(state, dtype=np.float64)
+            out = np.empty_like(state)
+            write(tau, state, out)
+            return out
+
+        return derivative
+
+    def jacobian(self, tau: float, state: Floats) -> Floats:
+        """Jacobian of `derivative` in the state, (n, n), of a system that `has_jacobian`."""
+        state = np.ascontiguousarray(state)
+        columns, vector = np.empty((state.size, state.size)), np.zeros(state.size)
+        write = self.in_variable(self.system.write_jacobian_product)
+        for i in range(state.size):
+            vector[i] = 1.0
+            write(tau, state, vector, columns[i])
+            vector[i] = 0.0
+        return columns.T

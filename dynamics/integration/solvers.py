@@ -14,14 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from snapdyn.core.memory import MOST_OF_A_RUN, scratch
+from snapdyn.core.memory import MOST_OF_A_RUN
 from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.integration.cvode import CVODESolver
-from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Clock, Plan, Request
+from snapdyn.dynamics.integration.request import LARGEST_DENSE_JACOBIAN, Problem
 from snapdyn.dynamics.kernels import dormand_prince as kernel
-from snapdyn.dynamics.kernels.law import TANGENT_ROWS, tangent
 from snapdyn.dynamics.systems.base import System
-from snapdyn.dynamics.systems.mean_field import MeanField
 
 REASONS = {
     kernel.TOO_SMALL_STEP: "Required step size is less than spacing between numbers",
@@ -41,12 +39,11 @@ REACH, SECOND_LOOK, CHATTERING, HALVINGS = 100.0, 100, 1e5, 60
 FIRST_LOOK = 2000  # steps; later looks follow at twice as many steps each
 
 
-def new_solver(plan: Plan, request: Request) -> Any:
-    """Solver at t = 0 for a run to the last time of `request`."""
-    system, method, clock = plan.system, plan.method, plan.clock
-    t_end, rtol, atol = float(request.times[-1]), request.rtol, request.atol
-    if plan.integrator:
-        return DormandPrinceSolver(system, clock, t_end, rtol, atol, plan.jumps, request.max_step or math.inf)
+def new_solver(problem: Problem) -> Any:
+    """Solver at t = 0."""
+    if problem.integrator:
+        return DormandPrinceSolver(problem)
+    method, request, system = problem.method, problem.request, problem.system
     if method != "CVODE":
         import scipy.integrate  # takes a third of a second, and the compiled integrator does not need it
 
@@ -54,28 +51,22 @@ def new_solver(plan: Plan, request: Request) -> Any:
 
         kind = {"LSODA": LSODA, "RKC": RKC}.get(method) or getattr(scipy.integrate, method)
 
-    def begin(clock: Clock, start: float, state: Floats, end: float) -> Any:
+    def begin(problem: Problem, start: float, state: Floats, end: float) -> Any:
+        tolerances = {"rtol": request.rtol, "atol": request.atol}
         if method == "CVODE":
-            write_rate, product = clock.writing(system.write_rate_at), _jacobian_product(system)
-            write_product = clock.writing(product) if product else None
-            return CVODESolver(write_rate, write_product, start, state, end, rtol, atol, request.max_step or 0.0)
+            write_rate, product = problem.in_variable(system.write_rate_at), system.jacobian_product()
+            write_product = problem.in_variable(product) if product else None
+            return CVODESolver(
+                write_rate, write_product, start, state, end, **tolerances, max_step=request.max_step or 0.0
+            )
         options: dict[str, Any] = {"max_step": request.max_step or np.inf}
         if method in IMPLICIT_OF_SCIPY and system.has_jacobian and system.size <= LARGEST_DENSE_JACOBIAN:
-            options["jac"] = clock.jacobian(system)
+            options["jac"] = problem.jacobian
         elif method == "LSODA":  # a diagonal Jacobian: the full one would allocate n^2 numbers
             options |= {"lband": 0, "uband": 0}
-        return kind(clock.derivative(system), start, state, end, rtol=rtol, atol=atol, **options)
+        return kind(problem.derivative, start, state, end, **tolerances, **options)
 
-    return SteppedSolver(begin, clock, pieces_of(plan.jumps, t_end), system.initial_state())
-
-
-def _jacobian_product(system: System) -> Callable[..., Any] | None:
-    """Function (t, state, vector, out) that writes products of the Jacobian with vectors, if there is one."""
-    if type(system) is MeanField and not system.residual:
-        *arguments, work = system.kernel_arguments()
-        arguments += [scratch(TANGENT_ROWS, work.shape[1]), np.empty(0)]
-        return lambda t, state, vector, out: tangent(state, vector, out, *arguments)
-    return system.write_jacobian_product if system.has_jacobian else None
+    return SteppedSolver(begin, problem)
 
 
 class Piece(NamedTuple):
@@ -86,8 +77,9 @@ class Piece(NamedTuple):
     last: float
 
 
-def pieces_of(jumps: Floats, t_end: float) -> list[Piece]:
-    """Parts of a run between increasing times in [0, t_end] at which the rate jumps."""
+def pieces_of(problem: Problem) -> list[Piece]:
+    """Parts of a run between the times at which the rate jumps."""
+    jumps, t_end = problem.jumps, problem.t_end
     if not jumps.size:
         return [Piece(t_end, 0.0, math.inf)]
     ends = np.append(jumps[(jumps > 0.0) & (jumps < t_end)], t_end)
@@ -103,11 +95,8 @@ class SteppedSolver:
     Parameters
     ----------
     begin : callable
-        ``begin(clock, start, state, end)`` makes the solver of a part.
-    clock : Clock
-    pieces : list of Piece
-    state : (size,) array
-        State at t = 0.
+        ``begin(problem, start, state, end)`` makes the solver of a part.
+    problem : Problem
 
     Attributes
     ----------
@@ -121,17 +110,17 @@ class SteppedSolver:
 
     knows_loss = False
 
-    def __init__(self, begin: Callable[..., Any], clock: Clock, pieces: list[Piece], state: Floats) -> None:
-        self._begin, self._clock, self._pieces = begin, clock, pieces
+    def __init__(self, begin: Callable[..., Any], problem: Problem) -> None:
+        self._begin, self._problem, self._pieces = begin, problem, pieces_of(problem)
         self.steps = self.saved = self.sampled = self._evaluations = 0
-        self.t_bound = clock.from_time(pieces[-1].end)
+        self.t_bound = problem.clock.from_time(problem.t_end)
         self.status, self._is_at_end = "running", False
-        self._next(0.0, state)
+        self._next(0.0, problem.system.initial_state())
 
     def _next(self, start: float, state: Floats) -> None:
         piece = self._pieces.pop(0)
-        clock = replace(self._clock, first=piece.first, last=piece.last)
-        self._solver = self._begin(clock, start, state, self._clock.from_time(piece.end))
+        part = replace(self._problem, first=piece.first, last=piece.last)
+        self._solver = self._begin(part, start, state, part.clock.from_time(piece.end))
         self.t, self.y = start, state
         self._interpolant: Callable[[Floats], Floats] | None = None
         self._is_at_start = True
@@ -198,43 +187,26 @@ class SteppedSolver:
 
 
 class DormandPrinceSolver:
-    """DOP853 from t = 0 to `t_end` (> 0), compiled, with attributes that are named as in scipy's solvers.
+    """DOP853, compiled, with attributes that are named as in scipy's solvers.
 
     Parameters
     ----------
-    system : System
-        A system with an `integrator`.
-    clock : Clock
-        t or log(1 + t/t_s); the attributes `t` and `t_bound` are values of this variable.
-    t_end : float
-        In batch-size-1 steps.
-    rtol : float
-    atol : float
-    jumps : (k,) array
-        Increasing times in [0, t_end] at which the rate jumps; the steps begin anew there.
-    max_step : float
-        Largest step of the integration variable.
+    problem : Problem
+        Its system has an `integrator`, and its last time is above 0. The attributes `t` and `t_bound` are values of its
+        integration variable; its largest step is one of this variable too.
     """
 
-    def __init__(
-        self,
-        system: System,
-        clock: Clock,
-        t_end: float,
-        rtol: float,
-        atol: float,
-        jumps: Floats = NOTHING,
-        max_step: float = math.inf,
-    ) -> None:
+    def __init__(self, problem: Problem) -> None:
+        system, request, self._clock = problem.system, problem.request, problem.clock
         assert system.integrator is not None
         self._advance, self.knows_loss, _ = system.integrator
-        self._arguments = system.kernel_arguments()
-        self._clock, self._pieces = clock, pieces_of(jumps, t_end)
+        self._arguments, self._pieces = system.kernel_arguments(), pieces_of(problem)
         start = system.initial_state()
-        self.t_bound = clock.from_time(t_end)
+        self.t_bound = self._clock.from_time(problem.t_end)
         vectors = np.empty((kernel.VECTORS, start.size))
         vectors[kernel.STATE] = start
-        reals = np.array((0.0, 0.0, 0.0, self.t_bound, rtol, atol, clock.scale or 0.0, 0.0, max_step, 0.0, np.inf))
+        scale, longest = self._clock.scale or 0.0, request.max_step or math.inf
+        reals = np.array((0.0, 0.0, 0.0, self.t_bound, request.rtol, request.atol, scale, 0.0, longest, 0.0, np.inf))
         where, counts = kernel.START_WHERE.copy(), kernel.START_COUNTS.copy()
         weights = kernel.START_WEIGHTS.copy()
         self._work = kernel.Workspace(vectors, where, reals, counts, weights, system.norm_weights)
@@ -291,16 +263,14 @@ class DormandPrinceSolver:
         return REASONS.get(outcome)
 
 
-def failure_message(solver: Any, system: System, clock: Clock, request: Request, reason: str | None) -> str:
+def failure_message(solver: Any, problem: Problem, reason: str | None) -> str:
     """Explain a failure by the state value that is not finite, or that changes fastest relative to its tolerance.
 
     Parameters
     ----------
     solver : object
         A solver from `new_solver`, after its last step.
-    system : System
-    clock : Clock
-    request : Request
+    problem : Problem
         Has the tolerances; not every solver of scipy keeps them.
     reason : str or None
         The solver's message; None if the state is not finite.
@@ -309,12 +279,13 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
     -------
     str
     """
-    state = solver.y
+    state, derivative, request = solver.y, problem.derivative, problem.request
+    t = problem.clock.to_time(solver.t)
     bad = np.flatnonzero(~np.isfinite(state))
     if bad.size == 0:
         with np.errstate(all="ignore"):
-            rate = np.abs(clock.derivative(system)(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
-            after = clock.derivative(system)(solver.t * (1.0 + 1e-13), state)
+            rate = np.abs(derivative(solver.t, state)) / (request.atol + request.rtol * np.abs(state))
+            after = derivative(solver.t * (1.0 + 1e-13), state)
         bad, later = np.flatnonzero(~np.isfinite(rate)), np.flatnonzero(~np.isfinite(after))
         if bad.size or later.size:
             worst = int(bad[0] if bad.size else later[0])
@@ -323,13 +294,13 @@ def failure_message(solver: Any, system: System, clock: Clock, request: Request,
             worst, trouble = int(np.argmax(rate)), "it changes fastest relative to its tolerance"
             # Implicit methods of scipy shrink their step at a jump until it vanishes.
             step = max(abs(solver.t - solver.t_old), STEP_AT_JUMP * abs(solver.t))
-            jumping = _jump_ahead(clock.derivative(system), solver.t, state, REACH * step)
+            jumping = _jump_ahead(derivative, solver.t, state, REACH * step)
             if reason and jumping is not None:
-                return _sliding_message(system, jumping, clock.to_time(solver.t), "the step vanishes there")
+                return _sliding_message(problem.system, jumping, t, "the step vanishes there")
     else:
         worst, trouble = int(bad[0]), "it is not finite"
     return (
-        f"failed at t = {clock.to_time(solver.t):.6g} in {system.value_name(worst)} ({trouble}): "
+        f"failed at t = {t:.6g} in {problem.system.value_name(worst)} ({trouble}): "
         f"{(reason or 'the state is not finite').rstrip('.')}; try smaller rates, a looser rtol, or another method"
     )
 
@@ -345,18 +316,17 @@ class Outlook:
     ----------
     solver : object
         A solver from `new_solver`.
-    plan : Plan
-    request : Request
-        Has the last time in batch-size-1 steps, and the limit.
+    problem : Problem
+        Its request has the limit.
     """
 
-    def __init__(self, solver: Any, plan: Plan, request: Request) -> None:
-        self._solver, self._t_end = solver, float(request.times[-1])
-        in_python = 0.0 if plan.integrator else STEP_IN_PYTHON
-        self._most = math.inf if request.most_evaluations else MOST_OF_A_RUN / (plan.system.multiplications + in_python)
+    def __init__(self, solver: Any, problem: Problem) -> None:
+        self._solver, self._problem, self._t_end = solver, problem, problem.t_end
+        self._may_chatter = bool(problem.request.most_evaluations)
+        one = problem.system.multiplications + (0.0 if problem.integrator else STEP_IN_PYTHON)
+        self._most = math.inf if self._may_chatter else MOST_OF_A_RUN / one
         self.next_look = FIRST_LOOK  # in steps
         self._t, self._evaluations = 0.0, 0
-        self._plan, self._may_chatter = plan, bool(request.most_evaluations)
         self._suspected: tuple[int, float] | None = None  # steps, and the integration variable
 
     def look(self, steps: int, t: float) -> str:
@@ -374,7 +344,7 @@ class Outlook:
         self.next_look, self._t, self._evaluations = 2 * steps, t, evaluations
         if left <= self._most:
             return ""
-        method = "" if self._plan.method == "CVODE" else "method='CVODE', "
+        method = "" if self._problem.method == "CVODE" else "method='CVODE', "
         return (
             f"stopped at t = {t:.4g} after {evaluations} evaluations of the right-hand side, since the rest to t_end = "
             f"{self._t_end:.4g} was estimated to take {left:.2g}, more than the limit of {self._most:.2g}; try {method}"
@@ -383,14 +353,14 @@ class Outlook:
 
     def _sliding(self, steps: int) -> str:
         """Message if the steps chatter across a jump of the rate, as a second look after some more steps confirms."""
-        solver, clock, system = self._solver, self._plan.clock, self._plan.system
+        solver, problem = self._solver, self._problem
         before, self._suspected = self._suspected, None
         step = solver.t - solver.t_old
         if before:
             step = max(step, (solver.t - before[1]) / (steps - before[0]))
         if solver.t_bound - solver.t < CHATTERING * step:
             return ""
-        jumping = _jump_ahead(clock.derivative(system), solver.t, solver.y, REACH * (solver.t - solver.t_old))
+        jumping = _jump_ahead(problem.derivative, solver.t, solver.y, REACH * (solver.t - solver.t_old))
         if jumping is None:
             return ""
         if not before:
@@ -398,7 +368,7 @@ class Outlook:
             return ""
         steps_there = f"the steps chatter across it, {step:.1g} each"
         advice = ", or give most_evaluations to run on"
-        return _sliding_message(system, jumping, clock.to_time(solver.t), steps_there) + advice
+        return _sliding_message(problem.system, jumping, problem.clock.to_time(solver.t), steps_there) + advice
 
 
 def _sliding_message(system: System, jumping: int, t: float, steps_there: str) -> str:

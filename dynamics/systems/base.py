@@ -250,7 +250,8 @@ class System(ABC):
 
     def invariants(self, state: Floats) -> dict[str, Floats]:
         """Largest violation of each conserved quantity, (...), of states (..., size); 0 when kept exactly."""
-        return {name: each.violation for name, each in self.conserved_sums(state).items()}
+        with np.errstate(all="ignore"):  # of a run that diverges
+            return {name: each.violation for name, each in self.conserved_sums(state).items()}
 
     def conserved_sums(self, state: Floats) -> dict[str, ConservedSum]:
         """The `invariants` that are linear in the state, by name, for states (..., size).
@@ -296,6 +297,10 @@ class System(ABC):
     def write_jacobian_product(self, t: float, state: Floats, vector: Floats, out: Floats) -> None:
         """Write the derivative of the rate at (t, state) along `vector`, (size,), to `out`."""
         raise self._lacking("a Jacobian")
+
+    def jacobian_product(self) -> Callable[..., Any] | None:
+        """A function as `write_jacobian_product` with scratch arrays of its own, or None without one."""
+        return self.write_jacobian_product if self.has_jacobian else None
 
     def observables(self, states: Floats) -> dict[str, Floats]:
         """Named functions of the state, (N, ...), of states (N, size)."""

@@ -58,7 +58,7 @@ class Layout:
         """Largest number of entries of a class."""
         return int(np.diff(self.lists.indptr).max())
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Width of the scratch rows of the law."""
         return max(self.max_support + LANES, self.num_columns)
@@ -76,8 +76,7 @@ class Layout:
 
     def sums_of_z(self, values: Floats) -> Floats:
         """Sums over all tokens of each query, (..., Q), of values on the slots, (..., num_slots)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges
-            return np.asarray(np.add.reduceat(self.slot_multiplicity * values, self._first_slots, axis=-1))
+        return np.asarray(np.add.reduceat(self.slot_multiplicity * values, self._first_slots, axis=-1))
 
     @cached_property
     def _first_slots(self) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from snapdyn.dynamics.classes.kinds import Kinds
 from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.classes.table import Floats, Ints, SequenceClasses
 from snapdyn.dynamics.kernels.dormand_prince import integrator_of
-from snapdyn.dynamics.kernels.law import WORK_ROWS, mean_field
+from snapdyn.dynamics.kernels.law import TANGENT_ROWS, WORK_ROWS, mean_field, tangent
 from snapdyn.dynamics.rules import DescentRule, GradientDescent, Optimizer, rules_of_layers
 from snapdyn.dynamics.systems.base import CompiledSystem, ConservedSum, checked_classes
 from snapdyn.dynamics.systems.layout import Layout, build_layout, start_key
@@ -113,7 +114,8 @@ class MeanField(CompiledSystem):
         Arrays with the size of all classes (`z_support`, `decoder`, `full_state`) are made when they are asked for.
         """
         small = copy.copy(self)
-        for name in ("size", "_arguments", "initial_logits", "value_of_z", "value_of_decoder", "reductions"):
+        of_the_form = "size", "multiplications", "initial_logits", "value_of_z", "value_of_decoder"
+        for name in (*of_the_form, "_arguments", "reductions"):
             vars(small).pop(name, None)
         small._take_kinds(kinds)
         return small
@@ -184,10 +186,10 @@ class MeanField(CompiledSystem):
     def size_of_all(self) -> int:
         """Number of state values of all classes."""
         if self.carries_quotient and isinstance(self.classes, SymmetricClasses):
-            return self.classes.exchangeable.size(self.classes.vocab_size)
+            return self.classes.mean_field_size
         return self.layout.size
 
-    @property
+    @cached_property
     def multiplications(self) -> float:
         # Each entry of P meets each output of its class twice: in the logits, and in the rate of its own logit.
         lists = self.form.lists
@@ -218,6 +220,13 @@ class MeanField(CompiledSystem):
             self._require_indices()
         form = self.form
         return form.lists, np.array([self.eta_Y, self.eta_Z]), scratch(WORK_ROWS, form.width)
+
+    def jacobian_product(self) -> Callable[..., Any] | None:
+        if type(self) is not MeanField or self.residual:  # the tangent is that of this rate alone
+            return super().jacobian_product()
+        *arguments, work = self.kernel_arguments()
+        arguments += [scratch(TANGENT_ROWS, work.shape[1]), np.empty(0)]
+        return lambda t, state, vector, out: tangent(state, vector, out, *arguments)
 
     def loss(self, state: Floats) -> float:
         return self.write_rate(state, np.empty_like(state))

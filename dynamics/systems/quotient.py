@@ -22,8 +22,6 @@ from snapdyn.dynamics.kernels.law import LANES, Structure
 if TYPE_CHECKING:
     from snapdyn.dynamics.systems.layout import Layout
 
-BYTES_PER_TERM = 50.0  # a whole and a real number, and copies while they are made
-
 
 class RowSums(NamedTuple):
     """Matrices that give the different row sums of z and of Y, and the number of tokens that have a row of Y."""
@@ -80,12 +78,6 @@ class KindsQuotient(NamedTuple):
     def value_name(self, index: int, _: SequenceClasses) -> str:
         """What a value stands for, for messages."""
         return f"{'z' if index < self.num_slots else 'Y'} (value {index} of the reduced system)"
-
-
-def bytes_of_quotient(kinds: Kinds, residual: bool) -> float:
-    """Upper bound of the memory of `quotient_of`, which lists every entry of a kind with every different output."""
-    entries = np.count_nonzero(kinds.shared) + int(kinds.first_own[-1] - kinds.first_own[0])
-    return BYTES_PER_TERM * entries * (kinds.number.size * (1 + residual) + 2)
 
 
 def quotient_of(kinds: Kinds, vocab_size: int, residual: bool = False) -> KindsQuotient:

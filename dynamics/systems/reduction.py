@@ -12,7 +12,6 @@ from snapdyn.dynamics.classes.symmetric import SymmetricClasses
 from snapdyn.dynamics.systems.base import System
 from snapdyn.dynamics.systems.frozen_decoder import FrozenDecoder
 from snapdyn.dynamics.systems.modified_decoder import ModifiedDecoder
-from snapdyn.dynamics.systems.quotient import bytes_of_quotient
 
 # "auto" looks for kinds in systems of at least this many state values: below, a run takes about as long as the search.
 # It keeps a reduction to at most half of the values and of the classes.
@@ -81,7 +80,7 @@ def _found(system: Any, asked: bool) -> System | None:
     if kinds is None or kinds.number.size > most_kinds:
         return None
     what = f"the values of {kinds.number.size} kinds of classes"
-    if not affords(what, bytes_of_quotient(kinds, residual), "reduce=False", asked):
+    if not affords(what, kinds.bytes_of_quotient(residual), "reduce=False", asked):
         return None
     small: System = system.on_kinds(kinds)
     return small if small.size <= most else None

@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from snapdyn.dynamics.integration.request import Clock
+from snapdyn.dynamics.integration.driver import problem_of
+from snapdyn.dynamics.integration.request import Request
 from snapdyn.dynamics.integration.solvers import DormandPrinceSolver
 from snapdyn.dynamics.kernels import dormand_prince as kernel
 from tests.dynamics.helpers import EPS
@@ -33,7 +34,7 @@ def test_coefficients_meet_the_conditions_of_order_eight() -> None:
 def test_every_array_is_given_back(name: str) -> None:
     """Assert that compiled code, which counts no references itself, leaves those to every array as they were."""
     system = SYSTEMS[name]()
-    solver = DormandPrinceSolver(system, Clock(None), 5.0, 1e-8, 1e-10)
+    solver = DormandPrinceSolver(problem_of(system, Request([5.0])))
     saves = kernel.Rows(np.linspace(0.0, 5.0, 40), np.empty((40, system.size)), np.empty(40))
     arrays = [array for array in (*solver._arguments, *solver._work, *saves) if isinstance(array, np.ndarray)]
     assert len(arrays) >= 7
