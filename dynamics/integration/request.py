@@ -262,6 +262,10 @@ class Clock:
         """Value of the integration variable at a time in batch-size-1 steps."""
         return t if self.scale is None else float(np.log1p(t / self.scale))
 
+    def slope(self, tau: float) -> float:
+        """dt/dtau."""
+        return 1.0 if self.scale is None else float(self.scale * np.exp(tau))
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -298,30 +302,24 @@ class Problem:
         """Last time in batch-size-1 steps."""
         return float(self.request.times[-1])
 
+    def rate_time(self, tau: float) -> float:
+        """Time at which the rate is evaluated at a value of the integration variable."""
+        return min(max(self.clock.to_time(tau), self.first), self.last)
+
     def in_variable(self, write: Callable[..., Any]) -> Callable[..., None]:
         """Function (tau, *arrays) for one (t, *arrays) that writes d/dt to its last array: it writes d/dtau."""
-        clock = self.clock
 
         def write_in_variable(tau: float, *arrays: Floats) -> None:
-            write(min(max(clock.to_time(tau), self.first), self.last), *arrays)
-            if clock.scale is not None:
-                arrays[-1][:] *= clock.scale * math.exp(tau)  # dt/dtau
+            write(self.rate_time(tau), *arrays)
+            if self.clock.scale is not None:
+                arrays[-1][:] *= self.clock.slope(tau)
 
         return write_in_variable
 
-    @property
-    def derivative(self) -> Callable[[float, Floats], Floats]:
-        """Right-hand side (tau, state) -> d(state)/dtau, a new array."""
-        write = self.in_variable(self.system.write_rate_at)
-
-        def derivative(tau: float, state: Floats) -> Floats:
-            # Implicit solvers pass columns of a matrix; the kernels are compiled for contiguous arrays only.
-            state = np.ascontiguousarray(state, dtype=np.float64)
-            out = np.empty_like(state)
-            write(tau, state, out)
-            return out
-
-        return derivative
+    def derivative(self, tau: float, state: Floats) -> Floats:
+        """Right-hand side d(state)/dtau, a new array."""
+        out = self.system.derivative(self.rate_time(tau), state)
+        return out if self.clock.scale is None else out * self.clock.slope(tau)
 
     def jacobian(self, tau: float, state: Floats) -> Floats:
         """Jacobian of `derivative` in the state, (n, n), of a system that `has_jacobian`."""
