@@ -28,15 +28,15 @@ class ConservedSum(NamedTuple):
         Number of additions behind one value of the rate of the sum.
     weight : float
         sum_j m_j.
-    scale : (...) array
-        The largest sum_j m_j |y_j| of all sums of this name, plus a bound of the terms of their rate where these can be
-        larger.
+    scale : callable
+        Returns the largest sum_j m_j |y_j| of all sums of this name, (...), plus a bound of the terms of their rate
+        where these can be larger.
     """
 
     violation: Floats
     terms: int
     weight: float
-    scale: Floats
+    scale: Callable[[], Floats]
 
 
 class System(ABC):

@@ -152,8 +152,11 @@ class ModifiedFlow(FrozenDecoder):
         S, V = self.classes.num_classes, self.classes.vocab_size
         sums = np.asarray(np.linalg.solve(self._gram, self._sums(state)[..., None])[..., 0], dtype=np.float64)
         violation = np.abs(sums @ self._inputs).max(axis=-1)
-        sizes = self._sums(np.abs(state)) @ np.abs(np.linalg.inv(self._gram))
-        scale = np.asarray((sizes @ abs(self._inputs)).max(axis=-1))
+
+        def scale() -> Floats:
+            sizes = self._sums(np.abs(state)) @ np.abs(np.linalg.inv(self._gram))
+            return np.asarray((sizes @ abs(self._inputs)).max(axis=-1))
+
         return {"row sum of Y": ConservedSum(violation, self.output_token.size + S, float(S * V), scale)}
 
     def value_name(self, index: int) -> str:

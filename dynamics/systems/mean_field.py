@@ -277,16 +277,22 @@ class MeanField(CompiledSystem):
         form, slots, start = self.form, self.form.num_slots, self.initial_logits
         z, Y = state[..., :slots], state[..., slots:]
         terms, tokens = form.num_slots + form.lists.share.size + form.lists.number.size, self.classes.num_tokens
-        rows = form.sums_of_Y(np.abs(Y))
-        # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of Y
-        # times Y times the ratio of the rates.
-        length = np.sqrt(rows**2 @ form.tokens_of_rows)
-        logits = form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
-        scale = logits + self.rate_ratio * (1.0 + length) ** 2
+
+        def sizes_of_Y() -> Floats:
+            return form.sums_of_Y(np.abs(Y))
+
+        def size_of_z() -> Floats:
+            # |Y|, the Frobenius norm, is at most that of the absolute row sums. The terms of the rate of z are those of
+            # Y times Y times the ratio of the rates.
+            length = np.sqrt(sizes_of_Y() ** 2 @ form.tokens_of_rows)
+            logits = form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
+            return np.asarray(logits + self.rate_ratio * (1.0 + length) ** 2)
+
         of_Y, of_z = (np.abs(sums).max(axis=-1) for sums in (form.sums_of_Y(Y), form.sums_of_z(z - start)))
+        outputs = float(self.classes.vocab_size)
         return {
-            "row sum of Y": ConservedSum(of_Y, terms, float(self.classes.vocab_size), rows.max(axis=-1)),
-            "row sum of Z": ConservedSum(of_z, terms, float(tokens), scale),
+            "row sum of Y": ConservedSum(of_Y, terms, outputs, lambda: np.asarray(sizes_of_Y().max(axis=-1))),
+            "row sum of Z": ConservedSum(of_z, terms, float(tokens), size_of_z),
         }
 
     def value_name(self, index: int) -> str:

@@ -143,9 +143,12 @@ class ModifiedDecoder(MeanField):
         slots, tokens, start = self.form.num_slots, self.classes.num_tokens, self.initial_logits
         z = state[..., :slots]
         violation = np.abs(self.form.sums_of_z(z - start)).max(axis=-1)
-        lead = np.abs(state[..., slots:]).max(axis=-1)
-        logits = self.form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
-        scale = logits + self.rate_ratio * (1.0 + lead) ** 2
+
+        def scale() -> Floats:
+            lead = np.abs(state[..., slots:]).max(axis=-1)
+            logits = self.form.sums_of_z(np.abs(z) + np.abs(start)).max(axis=-1)
+            return np.asarray(logits + self.rate_ratio * (1.0 + lead) ** 2)
+
         terms = tokens + self.classes.num_classes
         return {"row sum of Z": ConservedSum(violation, terms, float(tokens), scale)}
 

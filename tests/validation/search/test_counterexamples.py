@@ -18,7 +18,7 @@ STORED = {
     "insight-a-overlap": 0,
     "insight-c-small-vocabulary": 0,
     "lemma11-large-vocabulary": 3,
-    "residual-return": 2,
+    "residual-other-queries": 2,
     "scanning-lead": 0,
     "snapping-small-vocabulary": 0,
     "snapping-priors": 0,

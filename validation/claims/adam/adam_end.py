@@ -14,7 +14,7 @@ from snapdyn.validation.claims.language import Box, Claim, Floats, Measured, Pic
 SLOW = 1e-13  # eta_Z over eta_Y: attention stays as it is
 # ln(error) in a run without epsilon, from where the softmax is linear; gradients below 1e-30 would count as 0.
 FALL = -20.0, -55.0
-SETTLED = 1e-8  # share of a disturbance of the rate that is left at the start of this part
+SETTLED = 1e-4  # share of a disturbance of the rate that is left at the start of this part
 LATE = 20.0  # updates of a run with epsilon, over those until sqrt(v) is at epsilon
 MOST_UPDATES = 150_000
 At = Mapping[str, float]
@@ -58,13 +58,15 @@ def left(at: At) -> float:
     """Share that is left, at the start of the part that is measured, of a disturbance of the rate.
 
     Linearised about the law, with u = m/g, s = v/g^2, A = beta1 e^rho, B = beta2 e^(2 rho): ln u -> A ((1 + rho) ln u -
-    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s). After its `jump` the run waits until the law has come as
-    far: disturbances count from there.
+    rho/2 ln s), ln s -> B (2 rho ln u + (1 - rho) ln s). The gradient falls only from where the odds of an error are 1,
+    ln V/(2 eta_Y S) updates after the start, since steps on a gradient that hardly changes are eta_Y. After its `jump`
+    the run waits until the law has come as far: disturbances count from there.
     """
     rho = rate(at)
     A, B = at["beta1"] * np.exp(rho), at["beta2"] * np.exp(2 * rho)
     modes = np.linalg.eigvals([[A * (1 + rho), -A * rho / 2], [2 * B * rho, B * (1 - rho)]])
-    return np.abs(modes).max() ** max(0.0, updates_of(at)[0] - jump(at) / rho)
+    until_even = np.log(at["V"]) / (2 * at["eta"] * sum_of(at))
+    return float(np.abs(modes).max() ** max(0.0, updates_of(at)[0] - until_even - jump(at) / rho))
 
 
 FORGETS_MEAN = Requirement(
