@@ -7,7 +7,7 @@ import pytest
 
 import snapdyn as sd
 from snapdyn.validation.claims.adam._winner import base
-from snapdyn.validation.claims.adam.adam_end import CLAIM, late_loss, rate, run_of, slope
+from snapdyn.validation.claims.adam.adam_end import CLAIM, late_loss, left, rate, run_of, slope
 from snapdyn.validation.claims.adam.adam_gain_conserved import weighted_sums
 
 SETTING = {"K": 1, "distinct": 1, "V": 50, "eta": 0.02, "beta1": 0.9, "beta2": 0.99}
@@ -45,6 +45,16 @@ def test_a_jump_of_the_first_updates_is_waited_for() -> None:
     assert np.log(standing[0] / standing[1]) < 0.01 * 100 * rate(setting)
     assert not slope(setting).holds
     assert [each.name for each in CLAIM.properties[0].at(setting).unmet] == ["the rate has settled"]
+
+
+def test_disturbances_count_from_even_odds() -> None:
+    """Assert that errors of the law are in proportion to what is left of a disturbance, whatever V.
+
+    Counted from the start of the run, what is left would fall by a factor of 1e5 from the first V to the last.
+    """
+    setting = {"K": 3, "distinct": 1, "eta": 0.069, "beta1": 0.7, "beta2": 0.546}
+    ratios = [slope(at).value / left(at) for at in ({**setting, "V": V} for V in (1e3, 1e6, 5e8))]
+    assert 0.003 < min(ratios) < max(ratios) < 0.02
 
 
 def test_late_loss_with_epsilon_is_that_of_adam_in_numpy() -> None:
