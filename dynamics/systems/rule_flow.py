@@ -104,7 +104,8 @@ class RuleFlow(MeanField):
         """The system whose state `descend` changes: its moments are no part of the state."""
         other = copy.copy(self)
         other.memory = False
-        vars(other).pop("_arguments", None)
+        for name in ("_arguments", "multiplications"):
+            vars(other).pop(name, None)
         other._lay_out()
         return other
 
