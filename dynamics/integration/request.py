@@ -311,15 +311,13 @@ class Problem:
 
         def write_in_variable(tau: float, *arrays: Floats) -> None:
             write(self.rate_time(tau), *arrays)
-            if self.clock.scale is not None:
-                arrays[-1][:] *= self.clock.slope(tau)
+            arrays[-1][:] *= self.clock.slope(tau)
 
         return write_in_variable
 
     def derivative(self, tau: float, state: Floats) -> Floats:
         """Right-hand side d(state)/dtau, a new array."""
-        out = self.system.derivative(self.rate_time(tau), state)
-        return out if self.clock.scale is None else out * self.clock.slope(tau)
+        return self.system.derivative(self.rate_time(tau), state) * self.clock.slope(tau)
 
     def jacobian(self, tau: float, state: Floats) -> Floats:
         """Jacobian of `derivative` in the state, (n, n), of a system that `has_jacobian`."""

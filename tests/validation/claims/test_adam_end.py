@@ -54,7 +54,7 @@ def test_disturbances_count_from_even_odds() -> None:
     """
     setting = {"K": 3, "distinct": 1, "eta": 0.069, "beta1": 0.7, "beta2": 0.546}
     ratios = [slope(at).value / left(at) for at in ({**setting, "V": V} for V in (1e3, 1e6, 5e8))]
-    assert 0.003 < min(ratios) < max(ratios) < 0.02
+    assert 0.0 < max(ratios) < 1.05 * min(ratios)
 
 
 def test_late_loss_with_epsilon_is_that_of_adam_in_numpy() -> None:

@@ -248,8 +248,8 @@ CLAIM = Claim(
     ),
     conclusion=(
         "Holds late, for tokens that their own query clearly pulls up: they rise from a tenth of the time on. A token "
-        "that only classes of other queries pull up may fall. Before the transition all fall as without the residual. "
-        "With two queries of two classes "
+        "that only classes of other queries pull up may fall. Before the transition tokens may fall, as without the "
+        "residual. With two queries of two classes "
         "the logit of tokens that the queries share is {two queries of two classes, t = 1:+.0%} of the largest logit "
         "at t = 1, since beta = 1/V for all pairs at first (F4). At the "
         "end this logit is {mean field:+.0%} of the largest in the mean field, and {SGD:+.0%} in SGD."
