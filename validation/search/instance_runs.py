@@ -30,8 +30,6 @@ from snapdyn.validation.rungs.run import (
 from snapdyn.validation.search.instance import Instance
 
 T = TypeVar("T")
-# A dense Jacobian pays up to this number of state values.
-SMALL = 300
 DENSE = 3000  # state values of scipy's LSODA, whose Jacobian is dense
 MOST_VALUES = 100_000_000  # evaluations times state values, at most 25 million in those flows
 
@@ -47,17 +45,13 @@ def resolution(instance: Instance) -> float:
     return max(1e-20, 4 * float(np.finfo(float).eps) * instance.ratio * (1 + lead**2))
 
 
-def fast(instance: Instance, rung: str) -> bool:
-    """Whether attention is so fast that the run is made by an explicit integrator at its limit of stability."""
-    return rung == MEAN_FIELD and instance.seq_len is None and instance.ratio > 10
-
-
 def noise(instance: Instance, rung: str) -> float:
     """Size below which a run's logits are only noise: `resolution` times some hundred steps.
 
-    At the limit of stability errors are larger: up to 1e5 times `resolution` on one class, where no logit moves.
+    Where attention is fast an explicit integrator runs at its limit of stability, and errors are larger: up to 1e5
+    times `resolution` on one class, where no logit moves.
     """
-    return (1e6 if fast(instance, rung) else 1e3) * resolution(instance)
+    return (1e6 if rung == MEAN_FIELD and instance.ratio > 10 else 1e3) * resolution(instance)
 
 
 def most_evaluations(size: int, compiled: bool) -> int:
@@ -213,25 +207,16 @@ def _run(
         system = system_on_rung(wanted, instance.classes, *instance.flow_rates, z_initial=instance.start, **arguments)
     except NotApplicable as error:  # sequences too short for the correction: the statement may require infinite ones
         raise NoNumber(str(error)) from error
-    # Where attention is fast the compiled integrator makes millions of steps a second. An implicit solver that builds
-    # a Jacobian from differences never ends where logits are rounding.
-    chosen: dict[str, Any] = {"method": "LSODA", "atol": resolution(instance)}
-    if fast(instance, rung):
-        chosen |= {"method": "compiled", "rtol": 1e-10}
-    if system.size > SMALL:
-        chosen = {"atol": max(resolution(instance), 1e-13)}
+    # In log time an interpolated first save does not err by per cents, as it does inside the one step of a short run.
+    chosen: dict[str, Any] = {"rtol": 1e-10, "atol": resolution(instance), "log_time": True}
     if instance.solver:
-        chosen = {"method": instance.solver, "rtol": 1e-10, "atol": resolution(instance)}
-    compiled = chosen.get("method", "compiled") == "compiled" and instance.seq_len is None
-    by_default = (chosen | options).get("method", "compiled") == "compiled"
+        chosen["method"] = instance.solver
+    chosen |= options
+    by_default = "method" not in chosen
     smaller = reduced(system, asked=False) if by_default else None
     if smaller is None:
         require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * system.multiplications)
-    chosen["most_evaluations"] = most_evaluations((smaller or system).size, compiled)
-    chosen = {"rtol": 1e-8, "log_time": True} | chosen | options
-    if chosen.get("method") == "compiled" and finite:
-        chosen["method"] = "DOP853"  # the same steps, from Python
-    # In the time itself the first saved times of a short run lie inside one step: interpolation errs by per cents.
+    chosen.setdefault("most_evaluations", most_evaluations((smaller or system).size, compiled=by_default and not finite))
     try:
         return whole_run(system, times, **chosen)
     except RuntimeError as error:

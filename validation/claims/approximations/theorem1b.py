@@ -77,7 +77,7 @@ def order_of_run(
     from scipy.interpolate import CubicSpline
 
     # Y alone decides gamma: logits that are rounding (no overlap, say) need no relative accuracy.
-    run = flow(instance, MEAN_FIELD, SAVES, save_decoder=True, method="compiled", atol=1e-12)
+    run = flow(instance, MEAN_FIELD, SAVES, save_decoder=True, atol=1e-12)
     V, speed = instance.vocab_size, OBSERVABLES["speed"].values(run)
     visits = np.multiply.outer(run.t, instance.prior) * instance.flow_rates[0]
     start = min(2 * analytic.u_plus(V), visits.max())

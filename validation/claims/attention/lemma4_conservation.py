@@ -106,7 +106,7 @@ DOMAIN = replace(FLOWS, ratio=(1e-6, 1e3), horizon=(1e-2, 1e4), shared_next_toke
 
 def drift(instance: Instance, rung: str) -> Measured:
     """Largest |row sum| of Y and Z along a run, over what rounding allows."""
-    run = flow(instance, rung, 20, method="compiled")
+    run = flow(instance, rung, 20)
     # Under an adaptive rule the run itself has no invariants.
     sums = [float(np.max(values)) for values in run.invariants.values()] or [float(np.abs(run.z.sum(axis=-1)).max())]
     return over_rounding(instance, rung, run, max(sums))
@@ -136,7 +136,7 @@ def without_projection(instance: Instance, rung: str) -> Measured:
 
     The rates are those at the states of the run.
     """
-    run = flow(instance, rung, 20, method="compiled", **({} if rung == EXACT else {"save_decoder": True}))
+    run = flow(instance, rung, 20, **({} if rung == EXACT else {"save_decoder": True}))
     rates = [by_query(instance, instance.prior[:, None] * f * g) for _, f, g in along(run, instance, rung)]
     Z = instance.flow_rates[1] * trapezoid([rates[0] * 0, *rates], [0.0, *run.t], axis=0)
     return over_rounding(instance, rung, run, np.abs(Z.sum(axis=1)).max())

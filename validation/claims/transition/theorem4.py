@@ -59,7 +59,7 @@ def outside(
     too. In steps of t, the default of short runs, the first saved times lie inside one step, and interpolation errs by
     up to 2 %.
     """
-    run = flow(instance, EXACT, method="compiled", rtol=1e-9, atol=1e-30, log_time=True)
+    run = flow(instance, EXACT, rtol=1e-9, atol=1e-30, log_time=True)
     equal = EqualClasses.of(instance)
     lower, upper = theory(equal, common_growth(equal, run.t))
     values, least, most = run.z[:, 0, instance.classes.common_tokens()[0]], lower.z_common, upper.z_common
