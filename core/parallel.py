@@ -9,18 +9,20 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 
 from snapdyn.core.errors import optional_function, whole
 
+Key = TypeVar("Key")
 SECONDS_BETWEEN_LOOKS = 1.0
 # Libraries that would otherwise start a thread for every core in every worker.
 THREAD_LIMITS = (
@@ -168,6 +170,40 @@ def startable(workers: int) -> int:
         for thread in started:
             thread.join()
     return workers
+
+
+def in_processes(
+    calls: Iterable[tuple[Key, tuple[Any, ...]]], workers: int, show: Callable[[list[Key]], None] = lambda running: None
+) -> Generator[tuple[Key, Future[Any]]]:
+    """Make calls in fresh processes; give each key and its future as soon as the call has ended.
+
+    Parameters
+    ----------
+    calls : iterable of (key, (function, *arguments))
+        They start in this order, each when a process is free.
+    workers : int
+        Number of processes; those still running when the generator is closed are stopped.
+    show : callable, optional
+        Called with the keys of the running calls whenever calls have started or ended, until the last has ended.
+
+    Yields
+    ------
+    (key, Future)
+        In the order in which the calls end.
+    """
+    pool, waiting, running = WorkerPool(workers), iter(calls), dict[Future[Any], Key]()
+    try:
+        while True:
+            for key, call in islice(waiting, workers - len(running)):
+                running[pool.submit(*call)] = key
+            if not running:
+                return
+            show(list(running.values()))
+            # One at a time, so that the progress also counts calls that ended together.
+            ended = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+            yield running.pop(ended), ended
+    finally:
+        pool.shutdown(kill_workers=bool(running))
 
 
 def in_threads(

@@ -7,10 +7,15 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function
+from threadpoolctl import threadpool_limits
+
+from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function, whole
+from snapdyn.core.parallel import cores, in_processes, startable
 from snapdyn.core.registry import Registry
 from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
@@ -208,6 +213,7 @@ def write(
     width: float | None = None,
     style: Style | None = None,
     formats: Sequence[str] = DEFAULT_FORMATS,
+    jobs: int | None = 1,
 ) -> list[DrawnFigure]:
     """Compute, draw and check figures of the register, and write them into files.
 
@@ -222,7 +228,8 @@ def write(
     level : "quick" or "full"
         "full" computes the curves at more points.
     progress : callable, optional
-        Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id.
+        Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id. With
+        several processes, `id` is one of the figures that are left.
     runs : path, optional
         Folder of saved transformer runs for Figures 7 and 10; default: the short ones that come with snapdyn.
     parameters : mapping, optional
@@ -233,6 +240,8 @@ def write(
         As in `draw`.
     formats : sequence of str
         Some of "png", "pdf", "svg".
+    jobs : int or None
+        Processes; None: one per core. Figures of your own files are drawn in this one.
 
     Returns
     -------
@@ -266,30 +275,60 @@ def write(
     names = {entry.id: file_name(entry, different[entry.id]) for entry in chosen}
     files = [file for name in names.values() for file in file_names(name, formats).values()]
     folder = output_folder(file_path("out", out), *files)
-    drawn = []
-    for done, entry in enumerate(chosen):
+    draw = partial(_drawn, folder=folder, level=level, width=width, style=style, formats=formats)
+    tasks = [
+        (entry.id, names[entry.id], different[entry.id], transformers if entry.from_runs else None) for entry in chosen
+    ]
+    ours = all(FIGURES.own.get(entry.id) is entry for entry in chosen)
+    workers = startable(min(cores() if jobs is None else whole("jobs", jobs, 1), len(chosen))) if ours else 1
+    drawn: dict[str, DrawnFigure] = {}
+
+    def show(running: Sequence[str]) -> None:
         if progress:
-            progress(done, len(chosen), entry.id)
-        started, id_ = time.perf_counter(), entry.id
-        dataset = compute(id_, level, runs=transformers if entry.from_runs else None, **dict(values[id_]))
+            progress(len(drawn), len(chosen), running[0] if running else "")
+
+    if workers <= 1:
+        for task in tasks:
+            show(task[:1])
+            drawn[task[0]] = draw(*task)
+    else:
+        # The figures that take longest, diagrams of many cells, are the last ones of the register.
+        with closing(in_processes([(task[0], (draw, *task)) for task in reversed(tasks)], workers, show)) as ended:
+            for id_, future in ended:
+                drawn[id_] = future.result()
+    show([])
+    return [drawn[entry.id] for entry in chosen]
+
+
+def _drawn(
+    id_: str,
+    name: str,
+    different: dict[str, Any],
+    transformers: Sequence[TransformerRun] | None,
+    *,
+    folder: Path,
+    level: str,
+    width: float | None,
+    style: Style | None,
+    formats: Sequence[str],
+) -> DrawnFigure:
+    """Compute, draw and check one figure, and write its files."""
+    entry, started = FIGURES[id_], time.perf_counter()
+    with threadpool_limits(1):  # the last digits of linear algebra depend on the number of its threads
+        dataset = compute(id_, level, runs=transformers, **different)
         checks, caption = tuple(entry.numbers(dataset)), entry.caption
-        facts: dict[str, Any] = {"level": level}
-        left_out: tuple[str, ...] = ()
-        if different[id_]:
-            left_out = tuple(check.name for check in checks if check.name not in entry.general)
-            checks = tuple(check for check in checks if check.name in entry.general)
-            caption += (
-                f" Drawn here with {listed(different[id_])}: the numbers above are those of the default parameters."
-            )
-            facts |= {"changed_parameters": different[id_], "claims_of_the_defaults_only": list(left_out)}
-        facts |= {"figure": id_, "title": entry.title, "caption": caption}
-        draw = partial(entry.figure, width=figure_width(width, style, entry.width))
-        pictures = write_figure(folder, names[id_], dataset, draw, facts, started, style, formats)
-        data, record = pictures.pop("data"), pictures.pop("provenance")
-        drawn.append(DrawnFigure(id_, entry.title, caption, pictures, data, record, checks, left_out))
-    if progress:
-        progress(len(chosen), len(chosen), "")
-    return drawn
+    facts: dict[str, Any] = {"level": level}
+    left_out: tuple[str, ...] = ()
+    if different:
+        left_out = tuple(check.name for check in checks if check.name not in entry.general)
+        checks = tuple(check for check in checks if check.name in entry.general)
+        caption += f" Drawn here with {listed(different)}: the numbers above are those of the default parameters."
+        facts |= {"changed_parameters": different, "claims_of_the_defaults_only": list(left_out)}
+    facts |= {"figure": id_, "title": entry.title, "caption": caption}
+    draw = partial(entry.figure, width=figure_width(width, style, entry.width))
+    pictures = write_figure(folder, name, dataset, draw, facts, started, style, formats)
+    data, record = pictures.pop("data"), pictures.pop("provenance")
+    return DrawnFigure(id_, entry.title, caption, pictures, data, record, checks, left_out)
 
 
 def _values(chosen: Sequence[FigureEntry], parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, Section]:

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import as_completed
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from snapdyn.core.errors import InputError
-from snapdyn.core.parallel import WorkerPool
+from snapdyn.core.parallel import in_processes
 from snapdyn.dynamics.files.storage import write_text
 from snapdyn.validation.claims import task
 from snapdyn.validation.engine import examine
@@ -108,16 +108,12 @@ def attack(
     The results come in the order in which they are finished; none depends on the number of processes. After the time
     `until` (`time.time`) no further instance is measured, and what was found is simplified no further.
     """
-    pool = WorkerPool(jobs)
-    running = [pool.submit(*task(attacked, entry), number, budget, seed, until) for entry, number in chosen]
-    try:
-        progress(0, len(running), "")
-        for done, future in enumerate(as_completed(running), start=1):
+    calls = [(number, (*task(attacked, entry), number, budget, seed, until)) for entry, number in chosen]
+    progress(0, len(calls), "")
+    with closing(in_processes(calls, jobs)) as ended:
+        for done, (_, future) in enumerate(ended, start=1):
             yield future.result()
-            progress(done, len(running), "")
-        running = []
-    finally:
-        pool.shutdown(kill_workers=bool(running))
+            progress(done, len(calls), "")
 
 
 def attacked(entry: Claim, number: int, budget: float, seed: int, until: float = math.inf) -> Attacked:

@@ -242,7 +242,8 @@ def _largest_gap(found: Any) -> float:
         return max(_rung_gaps(found).values())
     classes = found.require_classes()
     kinds = classes.kinds if isinstance(classes, SymmetricClasses) else ()
-    alike = len(kinds) == 1 and len(kinds[0].common) == 1 and not found.z_initial.any()
+    at_zero = found.representatives is not None or not found.z_initial.any()  # a run of representatives starts there
+    alike = len(kinds) == 1 and len(kinds[0].common) == 1 and at_zero
     if found.system != "MeanField" or found.parameters["residual"] or not alike:
         raise InputError(
             "expected the mean field of classes as of single_common_token, from z = 0, for largest_gap, received "

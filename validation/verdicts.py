@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from functools import partial as partial_of
-from itertools import islice
 from pickle import PicklingError
 from types import FunctionType
 from typing import Any
@@ -17,7 +16,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 from snapdyn.core.errors import InputError, choice, instance as of_kind, optional_function, shown, whole
-from snapdyn.core.parallel import WorkerPool, startable
+from snapdyn.core.parallel import in_processes, startable
 from snapdyn.dynamics.files.user_files import described
 from snapdyn.validation.attack import plain, simplified
 from snapdyn.validation.claims import chosen_claims, task
@@ -142,31 +141,24 @@ def _in_turn(entries: Sequence[Claim], level: str, seed: int, show: Show) -> Ite
 
 def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, jobs: int) -> Iterator[ClaimResult]:
     """Check claims in `jobs` fresh processes; processes still running when this generator is closed are stopped."""
-    pool = WorkerPool(jobs)
-    waiting = iter(entries)
-    running: dict[Future[Judged], Claim] = {}
-    try:
-        while True:
-            for entry in islice(waiting, jobs - len(running)):
-                running[pool.submit(*task(_judged, entry), level, seed)] = entry
-            if not running:
-                break
-            show([entry.id for entry in running.values()])
-            # One at a time, so that the progress also counts claims that finished together.
-            future = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
-            entry = running.pop(future)
+    names: list[str] = []
+
+    def show_running(running: list[Claim]) -> None:
+        names[:] = [entry.id for entry in running]
+        show(names)
+
+    calls = ((entry, (*task(_judged, entry), level, seed)) for entry in entries)
+    with closing(in_processes(calls, jobs, show_running)) as ended:
+        for entry, future in ended:
             try:
                 yield ClaimResult(entry, *future.result())
             except (PicklingError, TypeError):  # made in a notebook, say, around something that cannot be sent
                 yield check_claim(entry, level, seed)
-    except BrokenProcessPool as error:
-        names = ", ".join([entry.id, *(other.id for other in running.values())])
-        raise BrokenProcessPool(
-            f"a process ended without a result while these claims ran: {names}; finished claims are kept: "
-            "run again, with fewer jobs when memory is short"
-        ) from error
-    finally:
-        pool.shutdown(kill_workers=bool(running))
+            except BrokenProcessPool as error:
+                raise BrokenProcessPool(
+                    f"a process ended without a result while these claims ran: {', '.join(names)}; finished claims are "
+                    "kept: run again, with fewer jobs when memory is short"
+                ) from error
 
 
 def check_claim(entry: Claim, level: str, seed: int = SEED) -> ClaimResult:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from snapdyn.commands.options import Level, Load, Register
+from snapdyn.commands.options import Jobs, Level, Load, Register
 from snapdyn.commands.terminal import DIFFERS, DONE, progress_bar, show, show_table
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def figures(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Also check the claims of each figure on its data.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="List ids, titles and parameters; draw nothing.")] = False,
+    jobs: Jobs = None,
     load: Load = None,
     register: Register = None,
 ) -> int:
@@ -75,6 +76,7 @@ def figures(
             width=width,
             style=style,
             formats=[name.strip() for name in formats.split(",")],
+            jobs=jobs,
         )
     show_table(("id", "title", "picture"), [(f.id, f.title, escaped(next(iter(f.pictures.values())))) for f in drawn])
     return _show_checks(drawn) if check else DONE

@@ -113,7 +113,7 @@ def build_report(
         Called as progress(done, total, what), with the ids of the running claims and then with each figure;
         `done` restarts at 0 for the figures.
     jobs : int, optional
-        Processes that check claims; default all cores.
+        Processes; default all cores.
     notify : callable, optional
         Called as notify(sentence) when claims of an interrupted run are reused, and when results cannot be saved
         for reuse.
@@ -136,7 +136,7 @@ def build_report(
         report = checked(chosen_claims(None), level, progress, jobs, finished)
         with replacing(folder / "report.json") as temporary:
             temporary.write_text(report.to_json(), encoding="utf-8")
-        figures = write(out=folder / "figures", level=level, progress=progress)
+        figures = write(out=folder / "figures", level=level, progress=progress, jobs=jobs)
         verified = [*(_verify(derivation) for derivation in _derivations(report)), *unnamed]
         page = folder / "index.html"
         text = render(report, figures, verified, time.perf_counter() - started)

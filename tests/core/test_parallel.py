@@ -1,5 +1,6 @@
 """Threads give results in order and pass errors on; worker processes leave signals to their parent, end with it."""
 
+import math
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from snapdyn.core.parallel import WorkerPool, in_threads, is_running, startable
+from snapdyn.core.parallel import WorkerPool, in_processes, in_threads, is_running, startable
 
 PARENT = """
 import os, sys, time
@@ -54,6 +55,22 @@ def test_workers_leave_signals_to_their_parent() -> None:
         assert pool.submit(os.getenv, "OMP_NUM_THREADS").result(timeout=120) == "1"
     finally:
         pool.shutdown(kill_workers=True)
+
+
+@pytest.mark.slow
+def test_calls_in_processes() -> None:
+    """Assert that each call ends with its key, value or error, that the running ones are shown, and none stays behind."""
+    calls = [("a", (math.sqrt, 4.0)), ("b", (math.sqrt, -1.0)), ("c", (os.getpid,))]
+    shown: list[list[str]] = []
+    ended = dict(in_processes(calls, 2, shown.append))
+    assert ended["a"].result() == 2.0
+    assert "math domain error" in str(ended["b"].exception())
+    worker = ended["c"].result()
+    assert worker != os.getpid() and len(shown) == 3 and shown[0] == ["a", "b"] and len(shown[-1]) == 1
+    left = in_processes([("pid", (os.getpid,)), ("long", (time.sleep, 300))], 1)
+    _, first = next(left)
+    left.close()
+    assert not is_running(first.result())
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

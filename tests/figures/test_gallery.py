@@ -78,6 +78,21 @@ def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, command: Co
         FIGURES.add(toy)
 
 
+def test_two_processes_draw_the_same(tmp_path: Path) -> None:
+    """Assert the order of the register, the same pictures and data as one process, progress to the end, and checks."""
+    shown: list[tuple[int, int, str]] = []
+    one = write(["8", "9"], tmp_path / "one")
+    two = write(["9", "8"], tmp_path / "two", jobs=2, progress=lambda *each: shown.append(each))
+    assert [figure.id for figure in two] == ["8", "9"]
+    assert shown[0][:2] == (0, 2) and shown[-1] == (2, 2, "")
+    for alone, beside in zip(one, two, strict=True):
+        assert alone.png.read_bytes() == beside.png.read_bytes()
+        assert alone.data.read_bytes() == beside.data.read_bytes()
+        assert alone.checks == beside.checks
+    with pytest.raises(InputError, match="jobs"):
+        write(["8", "9"], tmp_path / "none", jobs=0)
+
+
 @pytest.mark.parametrize("id_", ["4", "5", "growth", "winner"])
 def test_ctrl_c_during_training_comes_out(id_: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Assert KeyboardInterrupt where Ctrl-C stops training: its record is not that of the whole run."""

@@ -216,7 +216,9 @@ def _run(
     smaller = reduced(system, asked=False) if by_default else None
     if smaller is None:
         require_affordable(f"a run of the rung {rung!r}", EVALUATIONS * system.multiplications)
-    chosen.setdefault("most_evaluations", most_evaluations((smaller or system).size, compiled=by_default and not finite))
+    chosen.setdefault(
+        "most_evaluations", most_evaluations((smaller or system).size, compiled=by_default and not finite)
+    )
     try:
         return whole_run(system, times, **chosen)
     except RuntimeError as error:
