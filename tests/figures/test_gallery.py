@@ -84,7 +84,7 @@ def test_two_processes_draw_the_same(tmp_path: Path) -> None:
     one = write(["8", "9"], tmp_path / "one")
     two = write(["9", "8"], tmp_path / "two", jobs=2, progress=lambda *each: shown.append(each))
     assert [figure.id for figure in two] == ["8", "9"]
-    assert shown[0][:2] == (0, 2) and shown[-1] == (2, 2, "")
+    assert [shown[0][:2], shown[-1]] == [(0, 2), (2, 2, "")]
     for alone, beside in zip(one, two, strict=True):
         assert alone.png.read_bytes() == beside.png.read_bytes()
         assert alone.data.read_bytes() == beside.data.read_bytes()
