@@ -147,7 +147,8 @@ def _in_processes(entries: Sequence[Claim], level: str, seed: int, show: Show, j
         names[:] = [entry.id for entry in running]
         show(names)
 
-    calls = ((entry, (*task(_judged, entry), level, seed)) for entry in entries)
+    # From the last one on: at the end of the register are claims that take long, and a core would wait for them.
+    calls = ((entry, (*task(_judged, entry), level, seed)) for entry in reversed(entries))
     with closing(in_processes(calls, jobs, show_running)) as ended:
         for entry, future in ended:
             try:
