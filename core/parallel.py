@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 from snapdyn.core.errors import optional_function, whole
 
 Key = TypeVar("Key")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 SECONDS_BETWEEN_LOOKS = 1.0
 # Libraries that would otherwise start a thread for every core in every worker.
 THREAD_LIMITS = (
@@ -204,6 +206,39 @@ def in_processes(
             yield running.pop(ended), ended
     finally:
         pool.shutdown(kill_workers=bool(running))
+
+
+def map_in_processes(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    jobs: int | None,
+    show: Callable[[int, list[Item]], None] = lambda done, running: None,
+) -> list[Result]:
+    """Return `function` of each item, in the order of the items.
+
+    Parameters
+    ----------
+    function : callable
+    items : sequence
+        With several processes the last one starts first: the long ones of snapdyn's lists are at the end.
+    jobs : int or None
+        Number of processes; None: one per core. With 1, or for a single item, everything runs in this process.
+    show : callable, optional
+        Called as show(done, running items) whenever items start or end.
+    """
+    workers = startable(min(cores() if jobs is None else whole("jobs", jobs, 1), len(items)))
+    results: dict[int, Result] = {}
+    if workers <= 1:
+        for n, item in enumerate(items):
+            show(n, [item])
+            results[n] = function(item)
+    else:
+        calls = [(n, (function, item)) for n, item in reversed(list(enumerate(items)))]
+        with closing(in_processes(calls, workers, lambda keys: show(len(results), [items[n] for n in keys]))) as ended:
+            for n, future in ended:
+                results[n] = future.result()
+    show(len(results), [])
+    return [results[n] for n in range(len(items))]
 
 
 def in_threads(

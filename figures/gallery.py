@@ -7,15 +7,14 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function, whole
-from snapdyn.core.parallel import cores, in_processes, startable
+from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function
+from snapdyn.core.parallel import map_in_processes
 from snapdyn.core.registry import Registry
 from snapdyn.dynamics.files.storage import output_folder
 from snapdyn.dynamics.training.transformer.runs import TransformerRun, load_transformer_runs
@@ -229,7 +228,7 @@ def write(
         "full" computes the curves at more points.
     progress : callable, optional
         Called as progress(done, total, id) before each figure, and at the end with done = total and an empty id. With
-        several processes, `id` is one of the figures that are left.
+        several processes, `id` is one of the figures that are being drawn.
     runs : path, optional
         Folder of saved transformer runs for Figures 7 and 10; default: the short ones that come with snapdyn.
     parameters : mapping, optional
@@ -275,44 +274,34 @@ def write(
     names = {entry.id: file_name(entry, different[entry.id]) for entry in chosen}
     files = [file for name in names.values() for file in file_names(name, formats).values()]
     folder = output_folder(file_path("out", out), *files)
-    draw = partial(_drawn, folder=folder, level=level, width=width, style=style, formats=formats)
     tasks = [
-        (entry.id, names[entry.id], different[entry.id], transformers if entry.from_runs else None) for entry in chosen
+        Task(entry.id, names[entry.id], different[entry.id], transformers if entry.from_runs else None)
+        for entry in chosen
     ]
-    ours = all(FIGURES.own.get(entry.id) is entry for entry in chosen)
-    workers = startable(min(cores() if jobs is None else whole("jobs", jobs, 1), len(chosen))) if ours else 1
-    drawn: dict[str, DrawnFigure] = {}
 
-    def show(running: Sequence[str]) -> None:
+    def show(done: int, running: Sequence[Task]) -> None:
         if progress:
-            progress(len(drawn), len(chosen), running[0] if running else "")
+            progress(done, len(chosen), running[0].id if running else "")
 
-    if workers <= 1:
-        for task in tasks:
-            show(task[:1])
-            drawn[task[0]] = draw(*task)
-    else:
-        # The figures that take longest, diagrams of many cells, are the last ones of the register.
-        with closing(in_processes([(task[0], (draw, *task)) for task in reversed(tasks)], workers, show)) as ended:
-            for id_, future in ended:
-                drawn[id_] = future.result()
-    show([])
-    return [drawn[entry.id] for entry in chosen]
+    draw = partial(_drawn, folder=folder, level=level, width=width, style=style, formats=formats)
+    ours = all(FIGURES.own.get(entry.id) is entry for entry in chosen)
+    return map_in_processes(draw, tasks, jobs if ours else 1, show)
+
+
+class Task(NamedTuple):
+    """A figure to draw: its id, the name of its files, parameters other than the defaults, and transformer runs."""
+
+    id: str
+    name: str
+    different: dict[str, Any]
+    transformers: Sequence[TransformerRun] | None
 
 
 def _drawn(
-    id_: str,
-    name: str,
-    different: dict[str, Any],
-    transformers: Sequence[TransformerRun] | None,
-    *,
-    folder: Path,
-    level: str,
-    width: float | None,
-    style: Style | None,
-    formats: Sequence[str],
+    task: Task, folder: Path, level: str, width: float | None, style: Style | None, formats: Sequence[str]
 ) -> DrawnFigure:
     """Compute, draw and check one figure, and write its files."""
+    id_, name, different, transformers = task
     entry, started = FIGURES[id_], time.perf_counter()
     with threadpool_limits(1):  # the last digits of linear algebra depend on the number of its threads
         dataset = compute(id_, level, runs=transformers, **different)

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from snapdyn.analytic.symbolic import Derivation, derivation_of, derivations, ids_of_users
 from snapdyn.core.errors import InputError, shown, visible
+from snapdyn.core.parallel import map_in_processes
 from snapdyn.dynamics.files.storage import output_folder, provenance, replacing
 from snapdyn.figures.claim_pictures import claim_svg, map_svg
 from snapdyn.figures.gallery import write
@@ -27,6 +28,7 @@ from snapdyn.report.mathematics import formula_html, prose_html
 from snapdyn.validation import CLAIMS, ClaimResult, Measured, Report
 from snapdyn.validation.claims import chosen_claims
 from snapdyn.validation.claims.equations import EquationRow, derivation_verdict, equation_table
+from snapdyn.validation.pictures import Map, Picture
 from snapdyn.validation.register_folder import OURS, register_in_use
 from snapdyn.validation.results import NO_VERDICT
 from snapdyn.validation.store import finished_claims
@@ -139,7 +141,7 @@ def build_report(
         figures = write(out=folder / "figures", level=level, progress=progress, jobs=jobs)
         verified = [*(_verify(derivation) for derivation in _derivations(report)), *unnamed]
         page = folder / "index.html"
-        text = render(report, figures, verified, time.perf_counter() - started)
+        text = render(report, figures, verified, time.perf_counter() - started, jobs)
         with replacing(page) as temporary:
             temporary.write_text(text, encoding="utf-8")
     return BuiltReport(page, report)
@@ -180,6 +182,7 @@ def render(
     figures: Sequence[DrawnFigure],
     derivations: Sequence[VerifiedDerivation],
     wall_time: float,
+    jobs: int | None = 1,
 ) -> str:
     """Return the page as HTML text.
 
@@ -193,6 +196,8 @@ def render(
         The derivations, verified.
     wall_time : float
         Seconds that claims, figures and derivations took.
+    jobs : int, optional
+        Processes that draw the pictures of claims; None: all cores.
 
     Returns
     -------
@@ -203,12 +208,19 @@ def render(
 
     templates = resources.files("snapdyn.report") / "templates"
     counts, register = report.count(), register_in_use()
+    pictures = {
+        (result.id, kind): picture
+        for result in report.claims
+        for kind, picture in (("picture", result.evidence.picture), ("map", result.evidence.map))
+        if picture is not None
+    }
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     environment.filters.update(FILTERS)
     page = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8")).render(
         claims=report.claims,
+        svgs=dict(zip(pictures, map_in_processes(_svg, list(pictures.values()), jobs), strict=True)),
         counts={outcome: counts.get(outcome, 0) for outcome in VERDICTS if outcome in counts or outcome != NO_VERDICT},
         groups=_groups(report),
         headlines=headlines(report),
@@ -280,11 +292,13 @@ def outcome(check: Measured) -> tuple[str, str]:
     return ("neutral", "fails outside its conditions") if check.role == "outside" else ("bad", "fails")
 
 
+def _svg(picture: Picture | Map) -> Markup:
+    return Markup(claim_svg(picture) if isinstance(picture, Picture) else map_svg(picture))
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "formula": lambda latex: Markup(formula_html(latex)),
     "prose": lambda text: Markup(prose_html(text)),
-    "svg": lambda picture: Markup(claim_svg(picture)),
-    "map_svg": lambda map: Markup(map_svg(map)),
     "image": lambda figure: Markup(figure_image(figure.png, figure.title)),
     "number": number,
     "seconds": lambda seconds: f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.1f} min",
