@@ -9,6 +9,7 @@ import queue
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
@@ -58,6 +59,8 @@ class WorkerPool(ProcessPoolExecutor):
     def __init__(self, workers: int, threads: int = 1) -> None:
         limits = {name: str(min(threads, _asked_for(name) or threads)) for name in THREAD_LIMITS}
         safe_path = os.environ.get(SAFE_PATH)
+        # loky ends a worker whose memory has grown and starts another one; nothing is lost that a user should hear of.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
         with _starting_processes():
             super().__init__(
                 workers, initializer=_follow_parent, initargs=(os.getpid(), safe_path), env=limits | {SAFE_PATH: "1"}
