@@ -116,7 +116,7 @@ def test_one_process_works_where_no_more_can_start(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(threading.Thread, "start", refused)
     assert startable(2) == 1
-    assert threading.active_count() == running
+    assert threading.active_count() <= running  # threads of earlier pools may end meanwhile
 
 
 def later(seconds: float) -> float:
