@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from itertools import islice
@@ -177,38 +177,51 @@ def startable(workers: int) -> int:
     return workers
 
 
-def in_processes(
-    calls: Iterable[tuple[Key, tuple[Any, ...]]], workers: int, show: Callable[[list[Key]], None] = lambda running: None
+def ended_calls(
+    executor: Executor,
+    calls: Iterable[tuple[Key, tuple[Any, ...]]],
+    most: int,
+    show: Callable[[list[Key]], None] = lambda running: None,
 ) -> Generator[tuple[Key, Future[Any]]]:
-    """Make calls in fresh processes; give each key and its future as soon as the call has ended.
+    """Make calls in an executor; give each key and its future as soon as the call has ended.
 
     Parameters
     ----------
+    executor : Executor
     calls : iterable of (key, (function, *arguments))
-        They start in this order, each when a process is free.
-    workers : int
-        Number of processes; those still running when the generator is closed are stopped.
+        They are submitted in this order.
+    most : int
+        Number of calls that are submitted and have not ended, at most.
     show : callable, optional
-        Called with the keys of the running calls whenever calls have started or ended, until the last has ended.
+        Called with the keys of these calls whenever calls are submitted or have ended, until the last has ended.
 
     Yields
     ------
     (key, Future)
         In the order in which the calls end.
     """
-    pool, waiting, running = WorkerPool(workers), iter(calls), dict[Future[Any], Key]()
+    waiting, running = iter(calls), dict[Future[Any], Key]()
+    while True:
+        for key, call in islice(waiting, most - len(running)):
+            running[executor.submit(*call)] = key
+        if not running:
+            return
+        show(list(running.values()))
+        # One at a time, so that the progress also counts calls that ended together.
+        ended = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+        yield running.pop(ended), ended
+
+
+def in_processes(
+    calls: Iterable[tuple[Key, tuple[Any, ...]]], workers: int, show: Callable[[list[Key]], None] = lambda running: None
+) -> Generator[tuple[Key, Future[Any]]]:
+    """As `ended_calls`, in fresh processes; those still running when the generator is closed are stopped."""
+    pool, complete = WorkerPool(workers), False
     try:
-        while True:
-            for key, call in islice(waiting, workers - len(running)):
-                running[pool.submit(*call)] = key
-            if not running:
-                return
-            show(list(running.values()))
-            # One at a time, so that the progress also counts calls that ended together.
-            ended = next(iter(wait(running, return_when=FIRST_COMPLETED).done))
-            yield running.pop(ended), ended
+        yield from ended_calls(pool, calls, workers, show)
+        complete = True
     finally:
-        pool.shutdown(kill_workers=bool(running))
+        pool.shutdown(kill_workers=not complete)
 
 
 def map_in_processes(

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import logging
 import os
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from typing import Any
 import xarray
 
 from snapdyn.core.errors import InputError, whole
-from snapdyn.core.parallel import WorkerPool, cores, startable
+from snapdyn.core.parallel import WorkerPool, cores, ended_calls, startable
 from snapdyn.core.registry import plugin_versions
 from snapdyn.dynamics import SYSTEMS
 from snapdyn.dynamics.files.netcdf import write_netcdf
@@ -336,16 +335,9 @@ def _finished(
     if executor is None:
         yield from map(call, cells)
         return
-    waiting, running = iter(cells), set[Future[Outcome]]()
-    while True:
-        # One cell more for each worker, so that no worker waits for this process.
-        for cell in itertools.islice(waiting, 2 * workers - len(running)):
-            running.add(executor.submit(call, cell))
-        if not running:
-            return
-        done, running = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
-            yield future.result()
+    # One cell more for each worker, so that no worker waits for this process.
+    for _, future in ended_calls(executor, ((cell, (call, cell)) for cell in cells), 2 * workers):
+        yield future.result()
 
 
 @contextlib.contextmanager
