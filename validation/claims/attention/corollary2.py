@@ -107,7 +107,7 @@ def where_it_grows(level: str) -> Map:
     ratio, overlap = np.geomspace(1, 1000, points), np.geomspace(0.01, 0.6, points)
     boundary = Picture.line("(r + 1/r)/2 = 1/(f_1.f_2)", 1 / overlap + np.sqrt(1 / overlap**2 - 1), overlap)
     grid = Grid({"overlap": overlap, "ratio": ratio}, dict, lambda cell: two_classes(**cell))
-    title, quantity = "Rate of a common token, two classes", "z_l' over the largest rate"
+    title, quantity = "Rate of a common token, two classes", "dz_l/dt over the largest rate"
     return Map.over(title, ("f_1l/f_2l", "f_1.f_2"), quantity, grid, 0.0, [boundary], scale="linear")
 
 
@@ -118,9 +118,9 @@ CLAIM = Claim(
     statement=(
         "All common tokens lose attention where there is a single query, the distinct-token profiles of the classes "
         "are permutations of each other, P(l|n) = rho_l for every common l, and Z(0) = 0. (Not in the paper: one query "
-        "and P(l|n) = rho_l tau_n suffice, for any distinct profiles, Z(0), priors, V and correlation. In general z_l' "
-        "= eta_Z sum_n p_n f_nl (f_nl xi_n - gamma_n sum_{k != n} beta_nk f_kl); for K = 2 and equal priors token l "
-        "grows if and only if (f_1l/f_2l + f_2l/f_1l)/2 > 1/(f_1.f_2).)"
+        "and P(l|n) = rho_l tau_n suffice, for any distinct profiles, Z(0), priors, V and correlation. In general "
+        "dz_l/dt = eta_Z sum_n p_n f_nl (f_nl xi_n - gamma_n sum_{k != n} beta_nk f_kl); for K = 2 and equal priors "
+        "token l grows if and only if (f_1l/f_2l + f_2l/f_1l)/2 > 1/(f_1.f_2).)"
     ),
     latex=r"\dot z_l=\eta_Z\sum_np_nf_{nl}\Bigl(f_{nl}\xi_n-\gamma_n\sum_{k\ne n}\beta_{nk}f_{kl}\Bigr)<0;"
     r"\qquad K=2:\ \dot z_l>0\iff\tfrac12\Bigl(\frac{f_{1l}}{f_{2l}}+\frac{f_{2l}}{f_{1l}}\Bigr)>\frac1{f_1\cdot f_2}",
@@ -133,7 +133,7 @@ CLAIM = Claim(
     ),
     conclusion=(
         "Under (10) it holds for one query and proportional common parts; in the mean field the decoder's memory must "
-        "be small too. Then f_n.f_k and f_nl f_kl are proportional, so z_l' = -eta_Z (rho_l^2/sum rho^2) sum_n p_n "
+        "be small too. Then f_n.f_k and f_nl f_kl are proportional, so dz_l/dt = -eta_Z (rho_l^2/sum rho^2) sum_n p_n "
         "xi_n (1 - |f_n common|^2) < 0: permuted profiles and Z(0) = 0 are not needed. Where P(l|n) depends on n a "
         "common token can rise, by {P(l|n) depends on n:.0%} of the largest logit at weak correlation, and by {two "
         "queries of unequal size:.0%} with two queries of unequal size. The size of the rate is tested under Eq. (10) "

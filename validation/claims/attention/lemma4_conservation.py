@@ -70,7 +70,7 @@ LEMMA4 = Claim(
     source="Lemma 4, Eq. (10)",
     title="With the modified flow of the decoder, attention follows Eq. (10)",
     statement=(
-        "z_m' = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
+        "dz_m/dt = eta_Z sum_{n: psi(n)=m} p_n gamma_n f_n o sum_{k != n} beta_nk (f_n (f_n.f_k) - f_k) per "
         "batch-size-1 step; the paper prints it without p_n, per round of K steps."
     ),
     latex=r"\dot z_m=\eta_Z\gamma\sum_{n\in\psi^{-1}(m)}[p_n]\,f_n\circ\sum_{k\ne n}\beta_{nk}(f_nf_n^\top-I)f_k",

@@ -87,8 +87,8 @@ THEOREM2A = Claim(
     source="Theorem 2(a), Eq. (98)",
     title="Distinct tokens gain attention at all times",
     statement=(
-        "The logit of every distinct token rises: z_ml' = eta_Z [p_n] f_nl^2 xi_n > 0, where the paper omits the "
-        "factor [p_n]. (Not in the paper: in the full mean field z_ml' = eta_Z p_n f_nl^2 (xi_n - memory), memory = "
+        "The logit of every distinct token rises: dz_ml/dt = eta_Z [p_n] f_nl^2 xi_n > 0, where the paper omits the "
+        "factor [p_n]. (Not in the paper: in the full mean field dz_ml/dt = eta_Z p_n f_nl^2 (xi_n - memory), memory = "
         "int (1 - f_nl(t')/f_nl(t)) m_n(t', t) dt' with m_n >= 0: the decoder remembers attention as it was.)"
     ),
     latex=r"\dot z_{ml}=\eta_Z[p_n]\,f_{nl}^2\,\xi_n>0",
@@ -202,7 +202,7 @@ THEOREM2B = Claim(
     source="Theorem 2(b), Eq. (100)",
     title="The common token loses attention at all times",
     statement="With one common token and a class that has a distinct token, the common logit falls: "
-    "z_ml' = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0, where the paper omits the factor [p_n].",
+    "dz_ml/dt = -eta_Z sum_n [p_n] (1 - f_nl^2) xi_n < 0, where the paper omits the factor [p_n].",
     latex=r"\dot z_{ml}=-\eta_Z\sum_n[p_n](1-f_{nl}^2)\,\xi_n<0",
     conditions=(
         "a single common token",

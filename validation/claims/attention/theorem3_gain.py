@@ -159,9 +159,9 @@ CLAIM = Claim(
         "one class per next token; T infinite, or so large that the noise of the counts acts on the distinct tokens of "
         "a class alike (early-sign)",
         "Eq. (10), where (11) is exact; or in the mean field an error of at most 0.5 % by linear response, 2 f_l^2 "
-        "eta_Z p_n int (D_l - D_l') dt with z_l' = eta_Z p_n f_l^2 D_l, at changes of ln f below 1. In the mean field "
-        "r often changes by less than 1 %, so the error over 1 + |r| seldom tells (11) from r = r(0); errors over the "
-        "change of r do, and so do the runs at strong correlation",
+        "eta_Z p_n int (D_l - D_l') dt with dz_l/dt = eta_Z p_n f_l^2 D_l, at changes of ln f below 1. In the mean "
+        "field r often changes by less than 1 %, so the error over 1 + |r| seldom tells (11) from r = r(0); errors "
+        "over the change of r do, and so do the runs at strong correlation",
     ),
     conclusion=(
         "Exact under (10); in the full mean field the decoder's memory adds an error, which linear response "
