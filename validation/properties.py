@@ -214,8 +214,8 @@ class Property:
     def at(self, instance: Any, name: str = "", beyond: bool = True) -> Reading:
         """Conditions and number on an instance; `name` is the name of a setting.
 
-        Conditions are evaluated up to the first defining one that is not met, since later ones may need it. If a
-        condition is not met, there is a number only with `beyond`.
+        Conditions are evaluated up to the first defining one that is not met, since later ones may need it; without
+        `beyond`, up to the first that is not met, and there is a number only if all are.
 
         Raises
         ------
@@ -236,8 +236,8 @@ class Property:
                 raise self._refused(requirement.name, requirement.measure, error, instance, name) from error
             if math.isnan(conditions[-1].value) or (requirement.defining and not conditions[-1].holds):
                 return Reading(conditions, None, measurable=False)
-        if not beyond and not all(condition.holds for condition in conditions):
-            return Reading(conditions, None, measurable=True)
+            if not beyond and not conditions[-1].holds:
+                return Reading(conditions, None, measurable=True)
         try:
             return Reading(conditions, self._number(instance, self.measure, name), measurable=True)
         except NoNumber as reason:
