@@ -39,14 +39,12 @@ EQUAL_CLASSES, RATE = single_common_token(5, 5, 0.04, 5), 0.05
 @kept_on_instance
 def end_of_run(instance: Instance) -> Trajectory:
     """Run of Eq. (10) at five times about t_end."""
-    times, allowed = instance.t_end * (1 + STEP * np.arange(-2, 3)), most_evaluations(instance.P.size, False)
+    times, allowed = instance.t_end * (1 + STEP * np.arange(-2, 3)), most_evaluations(instance.P.size, True)
     arguments = EXACT, *instance.setting, times
     system = system_on_rung(EXACT, instance.classes, 1.0, 1.0)
     require_affordable(f"a run of the rung {EXACT!r}", EVALUATIONS * system.multiplications)
     try:
-        return run_on_rung(
-            *arguments, z_initial=instance.start, method="LSODA", rtol=1e-11, atol=1e-18, most_evaluations=allowed
-        )
+        return run_on_rung(*arguments, z_initial=instance.start, rtol=1e-11, atol=1e-18, most_evaluations=allowed)
     except RuntimeError as error:
         raise NoNumber(f"the run failed ({error})") from error
 
