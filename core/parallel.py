@@ -242,7 +242,7 @@ def map_in_processes(
     show : callable, optional
         Called as show(done, running items) whenever items start or end.
     """
-    workers = startable(min(cores() if jobs is None else whole("jobs", jobs, 1), len(items)))
+    workers = startable(min(cores() if jobs is None else jobs, len(items)))
     results: dict[int, Result] = {}
     if workers <= 1:
         for n, item in enumerate(items):

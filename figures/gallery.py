@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function
+from snapdyn.core.errors import InputError, choice, chosen_ids, file_path, instance, optional_function, whole
 from snapdyn.core.parallel import map_in_processes
 from snapdyn.core.registry import Registry
 from snapdyn.dynamics.files.storage import output_folder
@@ -267,6 +267,7 @@ def write(
     optional_function("progress", progress)
     figure_width(width, style, 1.0)
     formats = formats_of(formats)
+    jobs = None if jobs is None else whole("jobs", jobs, 1)
     transformers = None if runs is None else load_transformer_runs(file_path("runs", runs))
     chosen = chosen_figures(ids)
     values = _values(chosen, parameters or {})

@@ -74,6 +74,8 @@ def test_a_module_becomes_a_figure(toy: FigureEntry, tmp_path: Path, command: Co
     folder = tmp_path / "of_the_command"
     assert "largest y" in command("figures", "toy", "--check", "--format", "svg", "--out", folder).out
     assert (folder / "figure_toy.svg").exists()
+    with pytest.raises(InputError, match="expected jobs to be a whole number of at least 1, received 0"):
+        write("toy", tmp_path / "none", jobs=0)
     with pytest.raises(InputError, match="expected a new name for a figure, received 'toy'"):
         FIGURES.add(toy)
 

@@ -1,5 +1,6 @@
 """Measured numbers, conditions and properties."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -27,6 +28,27 @@ def test_conditions_stop_at_a_defining_one_that_is_not_met() -> None:
     assert [condition.holds for condition in reading.conditions] == [False]
     assert (reading.measurable, reading.measured) == (False, None)
     assert small.on(instance(vocab_size=100)).holds
+
+
+def test_without_a_number_conditions_stop_at_the_first_that_is_not_met() -> None:
+    """Assert that `beyond` evaluates all conditions and the measure, and its absence none after the first unmet one."""
+    asked: list[str] = []
+
+    def condition(name: str, value: float) -> sd.Requirement:
+        return sd.Requirement(name, f"{name} <= 0", lambda i: asked.append(name) or value, at_most=0)
+
+    prop = sd.Property("x", "r", lambda i: sd.Measured(1.0, at_most=0.0), sd.Family("f"))
+    prop = dataclasses.replace(prop, conditions=(condition("a", 0.0), condition("b", 1.0), condition("c", 1.0)))
+    quick = prop.at(instance(), beyond=False)
+    assert (asked, quick.measured, quick.measurable) == (["a", "b"], None, True)
+    assert [each.name for each in quick.unmet] == ["b"]
+    whole = prop.at(instance())
+    assert asked == ["a", "b", "a", "b", "c"]
+    assert [each.name for each in whole.unmet] == ["b", "c"]
+    assert whole.measured is not None
+    asked.clear()
+    inside = dataclasses.replace(prop, conditions=(condition("a", 0.0),)).at(instance(), beyond=False)
+    assert inside.measured is not None
 
 
 def test_shared_conditions_on_known_instances() -> None:

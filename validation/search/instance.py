@@ -70,7 +70,7 @@ class Instance:
     momentum : float
         Heavy-ball momentum mu: the flows run on the clock t/(1-mu).
     solver : str
-        Method of `integrate` for the flows; empty: the one that suits the instance.
+        Method of `integrate` for the flows; empty: its default method.
     optimizer : rule, pair of rules or None
         Rule of descent, or (rule of Y, rule of z), which `rules` gives as a pair; times then count its updates. None:
         gradient descent with `momentum`, and so is a `GradientDescent` of both layers.
