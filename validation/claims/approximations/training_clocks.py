@@ -51,7 +51,7 @@ def steps_of(instance: Instance) -> int:
 
 def change(instance: Instance) -> float:
     """Relative change x = eta t of gradients over the run."""
-    return max(instance.eta_Y, instance.eta_Z) * instance.t_end
+    return max(instance.eta_Y, instance.eta_Z) * steps_of(instance) / (1 - momentum_of(instance))
 
 
 clock_property = properties_on(
@@ -184,7 +184,11 @@ def updates_of(instance: Instance) -> int:
 OF_SCHEDULES = (
     FROM_ZERO,
     Requirement(
-        "small change", "max(eta_Y, eta_Z) times the number of steps <= 1", change, at_most=1.0 + 1e-9, defining=True
+        "small change",
+        "max(eta_Y, eta_Z) times the number of steps <= 1",
+        lambda i: max(i.eta_Y, i.eta_Z) * updates_of(i),
+        at_most=1.0 + 1e-9,
+        defining=True,
     ),
     Requirement("steps that are run", "N <= 20,000", updates_of, at_most=20_000, defining=True),
     replace(NO_MOMENTUM, defining=False),

@@ -21,6 +21,7 @@ from snapdyn.validation.claims.language import (
     Instance,
     Map,
     Measured,
+    NoNumber,
     Picture,
     Property,
     Requirement,
@@ -54,6 +55,8 @@ def rate(instance: Instance, z: Floats, Y: Floats, epsilon: float | None = None)
     c /= c.sum(axis=1, keepdims=True)
     u = c - centred * c.mean(axis=1, keepdims=True)
     length = np.sqrt((u**2).sum(axis=1, keepdims=True) + c.shape[1] * (epsilon or 0.0))
+    if length.min() < 1e-12:
+        raise NoNumber("attention is 1/M on all M tokens of a class, and LayerNorm divides by 0")
     u /= length
     copies, logits = np.append(np.ones(K), V - K), u @ Y
     weights = copies * np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -106,13 +109,19 @@ def epsilon_of(instance: Instance) -> float:
     return EPSILONS[instance.number % len(EPSILONS)]
 
 
+@kept_on_instance
+def root_mean_square_logits(instance: Instance) -> Floats:
+    """`attention_logits` with `epsilon_of` the instance."""
+    return attention_logits(instance, epsilon_of(instance))
+
+
 def smallest_lead(instance: Instance, of_distinct: bool = True, rms: bool = False) -> Measured:
     """Smallest lead of a token over a rarer one of its class, over its start; wrong theory: of any token.
 
     Tokens of one class with c_a = c_b have z_a' - z_b' = eta_Z p (c_a/|c - 1/M|)(g_a - g_b), and g_a - g_b is, as
     without the mean, an integral of positive terms if a has been ahead. With epsilon only the norm differs.
     """
-    paths = attention_logits(instance, epsilon_of(instance) if rms else None)
+    paths = root_mean_square_logits(instance) if rms else centred_logits(instance)
     single = instance.of_one_class
     found = []
     for n in range(instance.num_classes):
@@ -199,7 +208,8 @@ def small_epsilon(instance: Instance) -> float:
     c = P[0, (P[0] > 0) & (np.count_nonzero(P, axis=0) == 1)]
     lifts = (P[0] @ P[1:].T).sum() * (c + added)
     lowers = added * (instance.vocab_size - 1) * (P[0] @ P[0] - c)
-    return float(((lifts - lowers) / (lifts + np.abs(lowers))).min(initial=1.0))
+    terms = lifts + np.abs(lowers)
+    return float(((lifts - lowers)[terms > 0] / terms[terms > 0]).min(initial=1.0))
 
 
 def overlap_map(level: str) -> Map:

@@ -32,7 +32,7 @@ from snapdyn.validation.claims.small_data._shared import (
 OTHER = 1000  # added to the seed of the other data set
 RTOL, ATOL = 1e-9, 1e-12
 ROUNDING = 1e-14  # of differences of losses, over the loss
-EARLY = 1e-2  # eta_Y t
+EARLY = 1e-2  # eta_Y t, and the root of eta_Y eta_Z t^2, by which the logits grow
 DIFFERING = 1e-20  # square of the difference of two gradients, over their own, below which it is rounding
 STEP = 0.1  # eta of SGD over that of the flow
 LENGTH = 4  # T-1 of the named setting
@@ -98,7 +98,7 @@ def early_error(instance: Instance, factor: float = 1.0, right_angles: bool = Fa
     data = pair(instance)
     if data is None:
         return None
-    times = EARLY / instance.eta_Y * np.array([1.0, 2.0, 4.0])
+    times = EARLY / max(instance.eta_Y, math.sqrt(instance.eta_Y * instance.eta_Z)) * np.array([1.0, 2.0, 4.0])
     runs = [run_stored(instance, each, times, rtol=RTOL, atol=ATOL, save_decoder=True) for each in data]
     (own, other), (exchanged, own_too) = [[loss_on(run, classes) for classes in data] for run in runs]
     G, V = [gradient(each) for each in data], data[0].vocab_size
@@ -108,7 +108,7 @@ def early_error(instance: Instance, factor: float = 1.0, right_angles: bool = Fa
     law = sum(square(each, V) for each in G) if right_angles else differing
     ratios = (other + exchanged - own - own_too) / (factor * law * instance.eta_Y * times)
     first, second = 2.0 * ratios[:-1] - ratios[1:]
-    rounding = ROUNDING * own[0] / (EARLY * factor * law)
+    rounding = ROUNDING * own[0] / (factor * law * instance.eta_Y * times[0])
     return Measured(abs(first - 1.0), at_most=1e-3, error=abs(first - second) + rounding)
 
 
@@ -191,7 +191,7 @@ PAIRS = replace(
     num_classes=(2, 6),
     num_common=(1, 10),
     num_distinct=(0, 3),
-    ratio=(0.1, 10.0),
+    ratio=(1e-6, 1e6),
     horizon=(10.0, 1e3),
     vocab_size=(2, 10**6),
     seq_len=(1, 300),
