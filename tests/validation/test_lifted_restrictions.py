@@ -6,10 +6,12 @@ A search draws from the family alone. What its conditions admit beyond it must h
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from snapdyn.validation import Family, Property
 from snapdyn.validation.claims import claims_of_chapter
+from snapdyn.validation.search.instance import Instance
 
 DRAWS, SEED = 25, 4242  # of each family with a restriction lifted
 LIFTED = {
@@ -75,3 +77,27 @@ def test_a_missing_condition_is_noticed() -> None:
     assert len(kept) < len(prop.conditions)
     assert not failures(prop)[1]
     assert failures(replace(prop, conditions=kept))[1]
+
+
+PAIR = [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+RARE = {"weights": [0.015, 0.985], "vocab_size": 10**9}
+UNEQUAL = [[0.6, 0.06, 0.34, 0.0, 0.0], [0.35, 0.0, 0.0, 0.62, 0.03]]
+
+
+@pytest.mark.parametrize(
+    ("chapter", "claim", "index", "P", "rates_and_time", "options"),
+    [
+        ("small_data", "stored-loss", 0, PAIR, (1.0, 1e5, 10.0), {"seq_len": 10}),
+        ("approximations", "momentum-clock", 1, PAIR, (5.0, 1.0, 1e-3), {}),
+        ("attention", "theorem3-bounds", 1, UNEQUAL, (0.5, 1e5, 1.6e5), RARE),
+        ("extensions", "layer-norm", 1, [[1.0], [1.0]], (1.0, 1.0, 10.0), {}),
+        ("extensions", "layer-norm", 6, [[1.0, 0.0], [0.0, 1.0]], (1.0, 1.0, 10.0), {}),
+    ],
+    ids=["attention moves early", "less than a step", "before the first save", "one token", "no overlap"],
+)  # fmt: skip
+def test_measures_that_erred_beside_their_family(chapter, claim, index, P, rates_and_time, options) -> None:
+    """Assert that no statement fails where its measure once gave a number that is wrong, or NaN."""
+    at = {"query": np.zeros(2, int), "weights": [1.0, 1.0], "vocab_size": 20} | options
+    instance = Instance(np.array(P), eta_Y=rates_and_time[0], eta_Z=rates_and_time[1], t_end=rates_and_time[2], **at)
+    reading = claims_of_chapter(chapter)[claim].properties[index].at(instance)
+    assert reading.unmet or reading.measured is None or reading.measured.holds
