@@ -78,7 +78,7 @@ def leaves_bounds(
         near = slice(max(at - 1, 0), at + 3)
         quadrature = 2 * np.abs(coarse[near, n] / B[::2, n][near] - 1).max()
         # Until the first save attention may have moved: there Simpson's rule has one interval, and says nothing if xi
-        # has fallen to a small share of its start.
+        # has fallen to a small share of its start or has doubled.
         early = xi_change[n] ** 2 / max(1 - xi_change[n], 1e-9) * B[0, n] / B[seen, n][i]
         where = f"token {l0} of class {n}, t = {run.t[seen][i]:.3g}"
         found.append(Measured(out[i], at_most=missed, error=quadrature + SOLVER + early, where=where))

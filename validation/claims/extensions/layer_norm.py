@@ -47,7 +47,7 @@ def rate(instance: Instance, z: Floats, Y: Floats, epsilon: float | None = None)
     """z' (Q, M) and Y' (M, K+1) by the chain rule; the last column stands for the V - K outputs of no class.
 
     The decoder's input is u = (c - 1/M)/|c - 1/M|: attention c has sum 1 over the M tokens, so its mean is 1/M. With
-    `epsilon` it is c/sqrt(|c|^2 + M epsilon), the root mean square.
+    `epsilon` it is c/sqrt(|c|^2 + M epsilon), the root mean square. NoNumber where |c - 1/M| = 0.
     """
     centred = epsilon is None
     (K, _), V = instance.P.shape, instance.vocab_size
