@@ -500,8 +500,15 @@ def _answer(entry: Claim, properties: Sequence[Property], given: Instance | dict
 
 
 def _most_serious(entry: Claim, properties: Sequence[Property], given: Instance | dict[str, float]) -> InstanceResult:
-    answers = (_on_property(entry, prop, given) for prop in properties)
-    return min(answers, key=lambda result: STATUSES.index(result.status))
+    """The most serious answer of several properties; one that is outside does not hide those that hold."""
+    answers = [_on_property(entry, prop, given) for prop in properties]
+    found = min(answers, key=lambda result: STATUSES.index(result.status))
+    held = [result.reason for result in answers if result.status == "holds"]
+    if found.status != "outside" or not held:
+        return found
+    return replace(
+        found, reason=f"{found.reason}. Of its other statements these hold here: {'; '.join(dict.fromkeys(held))}"
+    )
 
 
 def _of_gradient_descent(prop: Property) -> Property:

@@ -99,7 +99,7 @@ class Trace:
     >>> import snapdyn as sd
     >>> trace = sd.Trace([0, 10, 20], loss=[3.5, 1.2, 0.4], batch_size=32, seq_len=127)
     >>> trace
-    Trace(1 seed, 3 steps, t = 0..20, loss; i updates; t = i batch-size-1 steps; sequences of 127 tokens)
+    Trace(1 seed, 3 steps, t = 0..20, loss; batch size 32; i updates; t = i batch-size-1 steps; sequences of 127 tokens)
     """
 
     def __init__(
@@ -169,7 +169,9 @@ class Trace:
         names, gaps = ", ".join(recorded), sum(int(np.isnan(each).sum()) for each in recorded.values())
         seeds = f"{self.num_seeds} seed{'s' if self.num_seeds > 1 else ''}"
         start = f"Trace({seeds}, {self.steps.size} steps, t = {self.t[0]:.4g}..{self.t[-1]:.4g}, {names}"
-        settings = "; times of a system" if self.observables else f"; {self.clock.sentence}; {self.length_sentence}"
+        batch = "no sampling" if self.clock.batch_size is None else f"batch size {self.clock.batch_size}"
+        design = f"; {batch}; {self.clock.sentence}; {self.length_sentence}"
+        settings = "; times of a system" if self.observables else design
         return f"{start}{settings}{f'; {gaps} values not recorded' if gaps else ''})"
 
     @property

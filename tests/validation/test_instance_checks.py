@@ -91,6 +91,13 @@ def test_a_corrected_statement_says_how_the_printed_one_fares() -> None:
     assert [each.id for each in report.theorems().claims] == ["conservation", "theorem1-form"]
 
 
+def test_a_statement_outside_does_not_hide_one_that_holds() -> None:
+    """Assert that Theorem 2(a) says that distinct tokens rise where attention moves too much for linear response."""
+    answer = sd.check(sd.single_common_token(3, 2, 0.3, 1000), 1.0, 0.01, 1e5, "theorem2a").claims[0]
+    assert answer.status == "outside"
+    assert "Of its other statements these hold here: largest fall of a distinct logit" in answer.reason
+
+
 @with_latex
 def test_the_table_compiles_and_fits(tmp_path: Path) -> None:
     """Assert that a table of all statements compiles, with no box that is more than 5 pt too wide."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from snapdyn.core.errors import InputError
+from snapdyn.dynamics.classes.table import Floats
 from snapdyn.dynamics.systems.finite_length import ExpansionWarning, FiniteLengthMeanField
 from snapdyn.dynamics.systems.mean_field import MeanField
 from snapdyn.validation.fitting.answer import Answer, Minimum, answer_of, least, minima_of, square_of
@@ -40,7 +41,8 @@ def _wrong_start(problem: Problem, answer: Answer) -> list[str]:
     if problem.at_zero is None:
         return []
     start = problem.theory.start(answer.x)
-    off = np.abs(problem.at_zero - start).max() / np.abs(answer.expected - start).max()
+    changed = np.abs(problem.mean - problem.at_zero[problem.records.column]).max()
+    off = np.abs(problem.at_zero - start).max() / max(changed, np.abs(answer.expected - start).max())
     if off <= START_TOLERANCE:
         return []
     return [
@@ -84,6 +86,13 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
     theory = problem.theory
     assert isinstance(theory, ClassTheory)
     multiplier = theory.clock.multiplier
+
+    def searched(other: Problem) -> Problem:
+        """The problem with starts of its own: its rates are far from those of the rejected fit."""
+        given = theory.values(answer.x)
+        kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
+        return replace(other, starts=starts_of(other, kept))
+
     if (
         theory.system in (MeanField, FiniteLengthMeanField)
         and "common_probability" not in theory.free
@@ -103,10 +112,7 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
             "momentum": 0.0,
             "schedule": theory.clock.schedule if multiplier is None else None,
         }
-        other = _with_clock(replace(problem, theory=replace(theory, system=system)), **changed)
-        given = theory.values(answer.x)
-        kept = {name: value for name, value in given.items() if name in theory.fixed or name not in ("eta_Y", "eta_Z")}
-        yield words, replace(other, starts=starts_of(other, kept))
+        yield words, searched(_with_clock(replace(problem, theory=replace(theory, system=system)), **changed))
     if theory.knows_steps and problem.knows_length and not theory.clock.has_rule:
         for momentum in MOMENTA:
             if momentum != theory.clock.momentum:
@@ -122,15 +128,18 @@ def _alternatives(problem: Problem, answer: Answer) -> Iterator[tuple[str, Probl
             for words, multipliers in falling.items():
                 yield words, _with_clock(problem, schedule=multiplier * multipliers)
     if theory.quantity in ("loss", "entropy"):
-        yield "bits in place of nats", replace(problem, values=problem.values * math.log(2.0))
+        yield "bits in place of nats", searched(_with_values(problem, problem.values * math.log(2.0)))
     columns = problem.values.shape[2]
     if theory.quantity == "entropy" and columns <= MOST_SWAPPED:
         for a, b in combinations(range(columns), 2):
             order = np.arange(columns)
             order[[a, b]] = b, a
-            values = problem.values[:, :, order]
-            other = replace(problem, values=values, records=records_of(values, theory.t))
-            yield f"classes {a} and {b} exchanged", other
+            yield f"classes {a} and {b} exchanged", searched(_with_values(problem, problem.values[:, :, order]))
+
+
+def _with_values(problem: Problem, values: Floats) -> Problem:
+    """The problem with other recorded values."""
+    return replace(problem, values=values, records=records_of(values, problem.theory.t))
 
 
 def _with_clock(problem: Problem, **changed: Any) -> Problem:
@@ -139,5 +148,4 @@ def _with_clock(problem: Problem, **changed: Any) -> Problem:
     assert isinstance(theory, ClassTheory)
     clock = replace(theory.clock, **changed)
     t = clock.to_time(theory.updates * clock.sequences_per_step)
-    other = replace(problem, theory=replace(theory, clock=clock, t=t))
-    return replace(other, records=records_of(problem.values, t))
+    return _with_values(replace(problem, theory=replace(theory, clock=clock, t=t)), problem.values)

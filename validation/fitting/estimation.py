@@ -20,8 +20,10 @@ from snapdyn.validation.fitting.answer import SAME, Answer, answer_of, least, mi
 from snapdyn.validation.fitting.bootstrap import LARGEST_MISFIT, LEVEL, weighted
 from snapdyn.validation.fitting.problem import FEWEST_RECORDS, Problem, problem_of_classes, problem_of_own
 from snapdyn.validation.fitting.result import Fit
-from snapdyn.validation.fitting.theories import Process, Progress
+from snapdyn.validation.fitting.theories import ClassTheory, Process, Progress
 
+# By chance the scatter of seeds leaves these bounds in 1 of 5000 traces; a smaller factor than 1.5 is not named.
+UNLIKELY_SCATTER, NAMED_SCATTER = 1e-4, 1.5
 LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
 AT_THE_LIMIT = (
     "the search ended at its limit: if a start was given, give another one or none; otherwise the theory does not fit "
@@ -223,7 +225,33 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
             f"the test has no power: the noise and the free parameters hide a misfit up to {answer.test.misfit:.2g} "
             "times the change of the curves; use more seeds or larger batches"
         )
-    return found
+    return found + _scatter(problem, answer)
+
+
+def _scatter(problem: Problem, answer: Answer) -> list[str]:
+    """A sentence where the seeds scatter more or less than simulated runs: the mean alone does not show the batch size.
+
+    The square of the scatter, over that of the simulated runs and averaged over the values, is about chi-squared; its
+    degrees of freedom follow from the correlations of the values (Satterthwaite).
+    """
+    from scipy.stats import chi2
+
+    seeds, weights, draws = len(problem.values), problem.records.weights, answer.noise.draws
+    if seeds == 1 or problem.errors == "seeds":
+        return []
+    deviations = np.where(weights > 0, problem.records.flat(problem.values) - problem.mean, 0.0)
+    scatter = seeds / (seeds - 1) * ((weights * deviations) ** 2).sum(axis=0)
+    ratio = float((scatter / draws.var(axis=0)).mean())
+    units = (draws - draws.mean(axis=0)) / (draws.std(axis=0) * np.sqrt(draws.size))
+    freedom = (seeds - 1) / ((units @ units.T) ** 2).sum()
+    likely = chi2.ppf([UNLIKELY_SCATTER, 1 - UNLIKELY_SCATTER], freedom) / freedom
+    if likely[0] <= ratio <= likely[1] or 1 / NAMED_SCATTER <= ratio**0.5 <= NAMED_SCATTER:
+        return []
+    batch = f" of batch size {problem.theory.clock.batch_size}" if isinstance(problem.theory, ClassTheory) else ""
+    return [
+        f"the seeds scatter {ratio**0.5:.2g} times as much as simulated runs{batch}, so that the errors are wrong; "
+        "check batch_size, and that each column is one seed"
+    ]
 
 
 def _rivals(problem: Problem, answer: Answer) -> list[str]:

@@ -112,6 +112,22 @@ def test_what_else_was_tried_is_said() -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
+def test_a_wrong_batch_size_and_exchanged_classes_are_named() -> None:
+    """Assert that seeds which scatter too little are named, and that exchanged classes are found from rates far off."""
+    classes = SequenceClasses([[0.3, 0.5, 0.2, 0.0, 0.0], [0.3, 0.0, 0.0, 0.3, 0.4]], [5, 5], vocab_size=30)
+    runs = sgd(classes, 0.1, 0.02, 2000, batch_size=64, seed=range(4), record=range(0, 2001, 200))
+    entropy = np.array([run.entropy() for run in runs])
+    stated, forgotten = (
+        Trace(range(0, 2001, 200), entropy=entropy, batch_size=size, seq_len=math.inf) for size in (64, 1)
+    )
+    assert not fit(stated, classes).warnings
+    assert any("times as much as simulated runs of batch size 1" in each for each in fit(forgotten, classes).warnings)
+    exchanged = fit(stated, SequenceClasses(classes.P[::-1], [5, 5], vocab_size=30)).warnings
+    assert any("with classes 0 and 1 exchanged the theory describes the trace" in each for each in exchanged)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::snapdyn.validation.IdentifiabilityWarning")
 def test_a_schedule_is_told_from_one_multiplier() -> None:
     """Assert that runs on the sum over a batch of 4, whose rates fall as a cosine, are named so, at their rates."""
     falling = 0.5 + 0.5 * np.cos(np.pi * np.arange(400) / 400)

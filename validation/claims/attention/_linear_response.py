@@ -250,16 +250,16 @@ class _Law(System):
 
 
 def _within(name: str, instance: Instance) -> float:
-    """Number `name` of the response; at least 2 if the law's range ended before t_end, 0 if it concerns no token."""
+    """Number `name` of the response; infinite if the law's range ended before t_end, 0 if it concerns no token."""
     found = response(instance)
     value: float = getattr(found, name)
     if not found.whole and found.change > 0:
-        return max(value, 2.0)
+        return np.inf
     return value if np.isfinite(value) else 0.0
 
 
 def gain_memory(instance: Instance) -> float:
-    """Error of (11) by the law, over 1 + |r(0)|; at least 2 beyond the law's range."""
+    """Error of (11) by the law, over 1 + |r(0)|; infinite beyond the law's range."""
     return _within("gain_error", instance)
 
 

@@ -99,8 +99,7 @@ def common_shrink(rung: str) -> Requirement:
 LITTLE_OF_SPEED = Requirement(
     "little memory",
     "share of xi_n that memory takes <= 0.05 (linear response)",
-    # Beyond the range of linear response it counts as 2 at least.
-    lambda instance: max(response(instance).lost, 0.0 if response(instance).whole else 2.0),
+    lambda instance: response(instance).lost if response(instance).whole else np.inf,
     at_most=SPEED_DIFFERENCE,
 )
 

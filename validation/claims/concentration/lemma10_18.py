@@ -184,9 +184,9 @@ LEMMA18 = Claim(
             conditions=(
                 Requirement(
                     "finite sequences",
-                    "T - 1 >= 1, given by seq_len",
-                    lambda instance: instance.seq_len or 0,
-                    at_least=1,
+                    "1/(T - 1) > 0, T - 1 given by seq_len",
+                    lambda instance: 1.0 / (instance.seq_len or np.inf),
+                    at_least=float(np.nextafter(0, 1)),
                     defining=True,
                 ),
             ),

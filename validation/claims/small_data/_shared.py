@@ -103,8 +103,9 @@ def log_absences(P: Any, next_token: Ints, sequences: Ints, length: int) -> Floa
 
 
 STORED = Requirement(
-    "stored sequences", "T - 1 >= 1, given by seq_len or by a data set", length_of, at_least=1, defining=True
-)
+    "stored sequences", "1/(T - 1) > 0, T - 1 given by seq_len or by a data set",
+    lambda i: 1.0 / (length_of(i) or np.inf), at_least=float(np.nextafter(0, 1)), defining=True,
+)  # fmt: skip
 A_COMMON_TOKEN = Requirement(
     "a common token", "tokens of several next tokens >= 1", lambda i: (source_of(i).omega_size > 1).sum(), at_least=1,
     defining=True,
