@@ -25,6 +25,7 @@ STORED = {
     "snapping-strong-overlap": 1,
     "spurious-prior-fast": 1,
     "spurious-prior-lowered": 0,
+    "spurious-prior-shared": 0,
     "theorem2a-finite-priors": 6,
     "theorem2a-late": 0,
     "theorem2a-memory": 0,

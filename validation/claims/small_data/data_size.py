@@ -11,6 +11,8 @@ from snapdyn.analytic import expected_spurious, expected_spurious_attention
 from snapdyn.validation.claims.language import (
     FROM_ZERO,
     NOT_FASTER,
+    ONE_QUERY,
+    UNIFORM,
     Claim,
     Grid,
     Instance,
@@ -178,6 +180,8 @@ CLAIM = Claim(
             IN_TRAINING,
             conditions=(
                 FROM_ZERO,
+                UNIFORM,
+                ONE_QUERY,
                 STORED,
                 A_COMMON_TOKEN,
                 A_SPURIOUS_TOKEN,

@@ -10,6 +10,8 @@ from snapdyn.dynamics import MeanField, data_set, integrate, log_times
 from snapdyn.validation.claims.language import (
     FROM_ZERO,
     NOT_FASTER,
+    ONE_QUERY,
+    UNIFORM,
     Claim,
     Floats,
     Grid,
@@ -26,6 +28,7 @@ from snapdyn.validation.claims.small_data._shared import (
     A_SPURIOUS_TOKEN,
     IN_TRAINING,
     MANY_DISTINCT,
+    OWN_NEXT_TOKENS,
     STORED,
     run_stored,
     stored,
@@ -141,7 +144,10 @@ def depth_map(level: str) -> Map:
     )  # fmt: skip
 
 
-CONDITIONS = (FROM_ZERO, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT, FALLS_EARLY)
+CONDITIONS = (
+    FROM_ZERO, UNIFORM, ONE_QUERY, OWN_NEXT_TOKENS, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT,
+    FALLS_EARLY,
+)  # fmt: skip
 
 CLAIM = Claim(
     "spurious-prior",
@@ -156,7 +162,7 @@ CLAIM = Claim(
     latex=r"\ln\frac{A_0(t)}{A_d(t)}\ge\frac d{20},\qquad A_d(N)=A_0(N'),\quad"
     r"E A_0(N')=\frac{e^{-d}}{D+(1-D)e^{-d}}\,E A_0(N)",
     conditions=(
-        "zero start otherwise, equal priors, one query",
+        "zero start otherwise, equal priors, one query, one class per next token",
         "from zero start, attention on every spurious token falls early in each stored sequence",
         "at least half of the tokens of each stored sequence are really distinct",
         "against zero start: attention not faster than the decoder, eta_Z/eta_Y <= 1",
