@@ -113,8 +113,15 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
     off for other traces. So the estimates of a theory that is rejected are those of plain least squares.
     """
     x, first = minima[0].x, None
+    before = x
     for _ in range(ROUNDS):
-        noise, shift = _noise(problem, x, progress)
+        try:
+            noise, shift = _noise(problem, x, progress)
+        except RuntimeError:  # runs diverge where the weights have led
+            if first is None:
+                raise
+            x = before
+            break
         first = first or (noise, shift)
         before = x
         x, far = least(problem, noise.weights, shift, before)
@@ -132,7 +139,11 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
     misfits = [plain.test.misfit]
     if plain.undetermined(problem.theory):  # at the other minima there may be more noise
         for other in minima[1:]:
-            noise, shift = _noise(problem, other.x, progress)
+            try:
+                noise, shift = _noise(problem, other.x, progress)
+            except RuntimeError:  # runs that diverge hide every misfit
+                misfits.append(np.inf)
+                continue
             misfits.append(_judged(problem, other.x, noise, shift, problem.plain, minima, other.far).test.misfit)
     return plain._replace(test=replace(plain.test, p_value=answer.test.p_value, misfit=max(misfits)))
 

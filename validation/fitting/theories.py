@@ -189,7 +189,10 @@ class ClassTheory(Theory):
             found += [self._observed(run) for run in made]
             if progress:
                 progress(len(found), runs)
-        return np.array(found)
+        values = np.array(found)
+        if not np.isfinite(values).all():
+            raise RuntimeError("the attention of a simulated run underflows to 0")
+        return values
 
     def trajectory(self, x: Floats) -> Trajectory | None:
         return self._flow(x, self.t)[0] if self.clock.has_rule else super().trajectory(x)

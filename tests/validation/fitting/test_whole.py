@@ -119,3 +119,12 @@ def test_coverage_with_momentum() -> None:
         assert 0.87 <= np.mean(covered) <= 0.93, covered
     assert np.min(covered) >= 8 / 12, covered
     assert np.mean(rejected) <= (0.1 if ALL else 4 / 12), rejected
+
+
+@pytest.mark.slow
+def test_runs_that_underflow_at_rates_far_off_leave_a_trace_untestable() -> None:
+    """Assert that a fit of one seed of batch 1 ends, whose weights lead to rates at which attention underflows."""
+    rates = {"eta_Y": 0.1, "eta_Z": 0.15, "batch_size": 1, "seq_len": 64}
+    training = replace(TWO_CLASSES, **rates, record=np.linspace(0, 300, 17)[1:].astype(int))
+    result = fitted(training, attention_of_runs(training, 1, 820_085)[0])
+    assert result.describes is None
