@@ -169,8 +169,7 @@ class Trace:
         names, gaps = ", ".join(recorded), sum(int(np.isnan(each).sum()) for each in recorded.values())
         seeds = f"{self.num_seeds} seed{'s' if self.num_seeds > 1 else ''}"
         start = f"Trace({seeds}, {self.steps.size} steps, t = {self.t[0]:.4g}..{self.t[-1]:.4g}, {names}"
-        batch = "no sampling" if self.clock.batch_size is None else f"batch size {self.clock.batch_size}"
-        design = f"; {batch}; {self.clock.sentence}; {self.length_sentence}"
+        design = f"; {self.clock.sampling}; {self.clock.sentence}; {self.length_sentence}"
         settings = "; times of a system" if self.observables else design
         return f"{start}{settings}{f'; {gaps} values not recorded' if gaps else ''})"
 

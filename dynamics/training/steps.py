@@ -235,6 +235,11 @@ class TraceClock:
         """Sequences per update where the recorded steps count sequences, else 1."""
         return self.batch_size if self.counts == "sequences" and self.batch_size else 1
 
+    @property
+    def sampling(self) -> str:
+        """The batch size in words."""
+        return "no sampling" if self.batch_size is None else f"batch size {self.batch_size}"
+
     def updates(self, steps: ArrayLike) -> Floats:
         """Return the updates made at the recorded steps."""
         values = time_array("steps", steps)

@@ -112,15 +112,15 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
     These weights are large where runs hardly differ. That is right for runs of the theory, but drives the estimates far
     off for other traces. So the estimates of a theory that is rejected are those of plain least squares.
     """
-    x, first = minima[0].x, None
-    before = x
+    x = before = minima[0].x
+    first, diverged = None, False
     for _ in range(ROUNDS):
         try:
             noise, shift = _noise(problem, x, progress)
-        except RuntimeError:  # runs diverge where the weights have led
+        except RuntimeError:  # where the weights have led
             if first is None:
                 raise
-            x = before
+            x, diverged = before, True
             break
         first = first or (noise, shift)
         before = x
@@ -131,6 +131,8 @@ def answer_of(problem: Problem, minima: list[Minimum], progress: Progress | None
         if (np.abs(x - before) < NEAR * np.sqrt(np.diagonal(noise.covariance(noise.weights)))).all():
             break
     answer = _judged(problem, x, noise, shift, noise.weights, minima, far)
+    if diverged:  # the estimates have not settled, so that nothing can be tested
+        return answer._replace(test=replace(answer.test, misfit=np.inf))
     if answer.test.p_value >= LEVEL or first is None:
         return answer
     noise, shift = first

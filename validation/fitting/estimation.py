@@ -22,7 +22,7 @@ from snapdyn.validation.fitting.problem import FEWEST_RECORDS, Problem, problem_
 from snapdyn.validation.fitting.result import Fit
 from snapdyn.validation.fitting.theories import ClassTheory, Process, Progress
 
-# By chance the scatter of seeds leaves these bounds in 1 of 5000 traces; a smaller factor than 1.5 is not named.
+# By chance the scatter of seeds leaves these bounds in about 1 of 5000 traces; factors below 1.5 are not named.
 UNLIKELY_SCATTER, NAMED_SCATTER = 1e-4, 1.5
 LARGEST_RISE = 9.0  # of the weighted squares, at minima that are not excluded
 AT_THE_LIMIT = (
@@ -210,6 +210,7 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
         found.append(UNKNOWN_LENGTH)
     if answer.far:
         found.append(AT_THE_LIMIT)
+    found += _scatter(problem, answer)
     if answer.test.p_value < LEVEL:
         return found
     for name, deviation in answer.undetermined(theory).items():
@@ -225,7 +226,7 @@ def _problems(problem: Problem, answer: Answer) -> list[str]:
             f"the test has no power: the noise and the free parameters hide a misfit up to {answer.test.misfit:.2g} "
             "times the change of the curves; use more seeds or larger batches"
         )
-    return found + _scatter(problem, answer)
+    return found
 
 
 def _scatter(problem: Problem, answer: Answer) -> list[str]:
@@ -247,10 +248,10 @@ def _scatter(problem: Problem, answer: Answer) -> list[str]:
     likely = chi2.ppf([UNLIKELY_SCATTER, 1 - UNLIKELY_SCATTER], freedom) / freedom
     if likely[0] <= ratio <= likely[1] or 1 / NAMED_SCATTER <= ratio**0.5 <= NAMED_SCATTER:
         return []
-    batch = f" of batch size {problem.theory.clock.batch_size}" if isinstance(problem.theory, ClassTheory) else ""
+    stated = f" ({problem.theory.clock.sampling})" if isinstance(problem.theory, ClassTheory) else ""
     return [
-        f"the seeds scatter {ratio**0.5:.2g} times as much as simulated runs{batch}, so that the errors are wrong; "
-        "check batch_size, and that each column is one seed"
+        f"the seeds scatter {ratio**0.5:.2g} times as much as the simulated runs{stated}, from which errors and p "
+        "follow; check batch_size, and that each column is one seed"
     ]
 
 

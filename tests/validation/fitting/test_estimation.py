@@ -121,7 +121,9 @@ def test_a_wrong_batch_size_and_exchanged_classes_are_named() -> None:
         Trace(range(0, 2001, 200), entropy=entropy, batch_size=size, seq_len=math.inf) for size in (64, 1)
     )
     assert not fit(stated, classes).warnings
-    assert any("times as much as simulated runs of batch size 1" in each for each in fit(forgotten, classes).warnings)
+    assert any("simulated runs (batch size 1)" in each for each in fit(forgotten, classes).warnings)
+    too_large = Trace(range(0, 2001, 200), entropy=entropy, batch_size=4096, seq_len=math.inf)
+    assert any("simulated runs (batch size 4096)" in each for each in fit(too_large, classes).warnings)
     exchanged = fit(stated, SequenceClasses(classes.P[::-1], [5, 5], vocab_size=30)).warnings
     assert any("with classes 0 and 1 exchanged the theory describes the trace" in each for each in exchanged)
 

@@ -114,7 +114,7 @@ A_SPURIOUS_TOKEN = Requirement(
     "a spurious token", "spurious tokens in the data set >= 1", lambda i: len(stored(i).spurious), at_least=1,
     defining=True,
 )  # fmt: skip
-OWN_NEXT_TOKENS = Requirement(
+SOURCE_OWN_NEXT_TOKENS = Requirement(
     "one class per next token", "no two classes share a next token",
     lambda i: source_of(i).num_classes - source_of(i).num_next_tokens, at_most=0, defining=True,
 )  # fmt: skip

@@ -28,7 +28,7 @@ from snapdyn.validation.claims.small_data._shared import (
     A_SPURIOUS_TOKEN,
     IN_TRAINING,
     MANY_DISTINCT,
-    OWN_NEXT_TOKENS,
+    SOURCE_OWN_NEXT_TOKENS,
     STORED,
     run_stored,
     stored,
@@ -145,7 +145,7 @@ def depth_map(level: str) -> Map:
 
 
 CONDITIONS = (
-    FROM_ZERO, UNIFORM, ONE_QUERY, OWN_NEXT_TOKENS, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT,
+    FROM_ZERO, UNIFORM, ONE_QUERY, SOURCE_OWN_NEXT_TOKENS, STORED, A_COMMON_TOKEN, A_SPURIOUS_TOKEN, MANY_DISTINCT,
     FALLS_EARLY,
 )  # fmt: skip
 

@@ -32,7 +32,7 @@ from snapdyn.validation.claims.small_data._shared import (
 OTHER = 1000  # added to the seed of the other data set
 RTOL, ATOL = 1e-9, 1e-12
 ROUNDING = 1e-14  # of differences of losses, over the loss
-EARLY = 1e-2  # eta_Y t, and the root of eta_Y eta_Z t^2, by which the logits grow
+EARLY = 1e-2  # the larger of eta_Y t, for the decoder, and sqrt(eta_Y eta_Z) t, for attention
 DIFFERING = 1e-20  # square of the difference of two gradients, over their own, below which it is rounding
 STEP = 0.1  # eta of SGD over that of the flow
 LENGTH = 4  # T-1 of the named setting
